@@ -75,6 +75,12 @@ lint: build ## Check formats, lints, types, arrows between rooms and the stub of
 	$(RUN) lint-imports --no-logo --no-cache
 	$(RUN) python -m mypy.stubtest wattio._core
 
+.PHONY: install-io
+install-io: needs ## Build libwattio_io and its writer; install them below PREFIX.
+	@test -n "$(PREFIX)" || { echo "say where: make install-io PREFIX=/opt/wattio-io" >&2; exit 2; }
+	cargo build --release --locked --quiet -p wattio-io -p wattio-io-writer
+	@packaging/install-io.sh "$${CARGO_TARGET_DIR:-target}/release" "$(PREFIX)"
+
 .PHONY: bench
 bench: build ## Show speed as ratios to peers of the same run; ARGS=--json for one object.
 	@$(RUN) python benches/run.py $(ARGS)

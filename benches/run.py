@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 import dumping
 import governing
 import importing
+import io_library
 import mm96
 import nodes
 import plant
@@ -27,6 +28,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Line]]] = {
     "daemon": governing.lines,
     "dumps": dumping.lines,
     "import": importing.lines,
+    "io": io_library.lines,
     "mm96": mm96.lines,
     "nodes": nodes.lines,
     "plant": plant.lines,

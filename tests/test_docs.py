@@ -115,12 +115,19 @@ def test_every_reason_of_a_measurement_has_its_meaning_on_the_page_and_in_the_gu
     assert sorted(told) == sorted(MEANINGS)
 
 
-def test_every_key_of_the_target_is_in_its_guide() -> None:
+@pytest.mark.parametrize(
+    ("crate", "some"),
+    [
+        ("target", {"listen", "export[].accept_missing", "memory.write_buffer", "policy.name"}),
+        ("io", {"approach", "grace", "existing", "ranks_per_node"}),
+    ],
+)
+def test_every_key_of_a_crate_is_in_its_guide(crate: str, some: set[str]) -> None:
     """The table is of the comments in its source: python packaging/docs/docs_keys.py renews it."""
-    guide = docs_keys.TARGET_GUIDE.read_text(encoding="utf-8")
-    assert docs_keys.renewed(guide) == guide
-    assert docs_keys.target_keys() in guide
-    rows = re.findall(r"(?m)^\| `([\w.\[\]]+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", guide)
+    guide = docs_keys.GUIDES[crate].read_text(encoding="utf-8")
+    assert docs_keys.renewed(guide, crate) == guide
+    assert docs_keys.guide_keys(crate) in guide
+    rows = re.findall(r"(?m)^\| `([\w.\[\]]+)` \| ([^|]*) \| ([^|]+) \| ([^|]*) \|$", guide)
     keys = [key for key, *_ in rows]
-    assert {"listen", "export[].accept_missing", "memory.write_buffer", "policy.name"} <= set(keys)
-    assert len(keys) == docs_keys.target_keys().count("\n") - 1
+    assert some <= set(keys)
+    assert len(keys) == docs_keys.guide_keys(crate).count("\n") - 1

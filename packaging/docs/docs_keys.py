@@ -1,6 +1,6 @@
 """The page of every key of every file, of the models that read the files.
 
-Run as a program it renews the table of keys in docs/target.md, which people read without the site.
+Run as a program it renews the tables of keys in guides, which people read without the site.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ RUST = (
 )
 """Title, folder of the structures that serde reads, and what to say first."""
 
-TARGET_GUIDE = ROOT / "docs" / "target.md"
+GUIDES = {"target": ROOT / "docs" / "target.md", "io": ROOT / "docs" / "io-library.md"}
+"""By crate, the guide that has a table of its configuration's keys."""
 
 _SKIPPED = {"PowerModel", "Coefficient", "CorePoint"}
 
@@ -54,7 +55,9 @@ def files() -> str:
     for title, folder, about in RUST:
         parts += [f"## {title}\n\n{about}", *_of_rust(ROOT / folder)]
     about = "The [guide](../target.md) has examples; `wattio-target check` says what is wrong."
-    parts += [f"## Configuration of wattio-target\n\n{about}", target_keys()]
+    parts += [f"## Configuration of wattio-target\n\n{about}", guide_keys("target")]
+    about = "The [guide](../io-library.md); `wattio-io-writer check` says what is wrong."
+    parts += [f"## Configuration of libwattio_io\n\n{about}", guide_keys("io")]
     return "\n\n".join(parts) + "\n"
 
 
@@ -320,24 +323,25 @@ def _said(comment: str) -> str:
     return " ".join(lines)
 
 
-def target_keys() -> str:
-    """The table of every key of wattio-target's configuration, of the comments in its source."""
-    first = ROOT / "crates" / "target" / "src" / "config.rs"
+def guide_keys(crate: str) -> str:
+    """The table of every key of a crate's configuration, of the comments in its source."""
+    first = ROOT / "crates" / crate / "src" / "config.rs"
     files = [first, *sorted(first.with_suffix("").rglob("*.rs"))]
     source = "".join(path.read_text(encoding="utf-8") for path in files)
     structures = {name: body for _, _, name, body in _STRUCT.findall(source)}
-    rows = _target_rows(structures, "Config", "", "required")
+    rows = _guide_rows(structures, "Config", "", "required")
     return "\n".join([head("key", "meaning", "default", "allowed"), *rows])
 
 
-def _target_rows(structures: dict[str, str], name: str, place: str, required: str) -> Iterator[str]:
+def _guide_rows(structures: dict[str, str], name: str, place: str, required: str) -> Iterator[str]:
     for said, marks, field, kind in _FIELD.findall(structures[name]):
         key = f"{place}{_renamed(marks) or field}"
         bare = kind.removeprefix("Vec<").removeprefix("Option<").rstrip(">")
-        if bare in structures:
+        # One of a few words is a value.
+        if _FIELD.search(structures.get(bare, "")):
             many, maybe = kind.startswith("Vec<"), kind.startswith("Option<")
             deeper = f"required in `[{key}]`" if maybe else required
-            yield from _target_rows(structures, bare, f"{key}{'[]' if many else ''}.", deeper)
+            yield from _guide_rows(structures, bare, f"{key}{'[]' if many else ''}.", deeper)
             continue
         told = {
             word: "".join(re.findall(rf"{word}: (.+?)\.(?= |$)", _said(said)))
@@ -352,10 +356,11 @@ def _target_rows(structures: dict[str, str], name: str, place: str, required: st
 _TABLE = re.compile(r"(?m)(?<=^<!-- keys -->\n)(?:^\|.*\n)*")
 
 
-def renewed(guide: str) -> str:
-    """The guide of wattio-target with the table as it is to be."""
-    return _TABLE.sub(lambda _: target_keys() + "\n", guide)
+def renewed(guide: str, crate: str) -> str:
+    """A crate's guide with the table as it is to be."""
+    return _TABLE.sub(lambda _: guide_keys(crate) + "\n", guide)
 
 
 if __name__ == "__main__":
-    TARGET_GUIDE.write_text(renewed(TARGET_GUIDE.read_text(encoding="utf-8")), encoding="utf-8")
+    for crate, guide in GUIDES.items():
+        guide.write_text(renewed(guide.read_text(encoding="utf-8"), crate), encoding="utf-8")

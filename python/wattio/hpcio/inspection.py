@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,9 @@ _UNREADABLE = (
     *(OSError, RuntimeError, LookupError, ValueError, TypeError),
     *(AttributeError, MemoryError, SyntaxError),
 )
+
+_CRC = ',"crc32":'
+"""What stands before the checksum of a manifest: a checksum of all that stands before this."""
 
 _SILENT = "the program ended before, is still writing, or there was no room for it"
 """What can have kept a process from leaving its note."""
@@ -51,6 +55,7 @@ class BlockFact(_ManifestPart):
     global_shape: Extent | None = None
     offset: Extent | None = None
     crc32: int | None = None
+    attributes: dict[str, float | str] = {}
 
     @model_validator(mode="after")
     def _possible(self) -> BlockFact:
@@ -81,6 +86,7 @@ class Manifest(_ManifestPart):
 
     wattio_hpcio: int = Field(ge=parts.VERSION, le=parts.VERSION)
     step: Number
+    job: str | None = None
     approach: str
     ranks: tuple[Number, ...]
     parts: tuple[PartFact, ...]
@@ -129,7 +135,16 @@ def manifest(folder: Path) -> Manifest:
         text = (folder / dumps.MANIFEST).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ResultError(f"manifest: cannot be read: {error}") from error
+    check_manifest(text)
     return parse_manifest(text)
+
+
+def check_manifest(text: str) -> None:
+    """Hold a manifest's text against its own checksum, where it has one. Raises ResultError."""
+    body, mark, told = text.rpartition(_CRC)
+    digits = told.strip().removesuffix("}")
+    if mark and not (digits.isdecimal() and int(digits) == zlib.crc32(body.encode())):
+        raise ResultError("manifest: is damaged: its checksum is wrong")
 
 
 def inspect(output: Path) -> list[Dump]:
@@ -152,6 +167,8 @@ def read(path: Path, fact: BlockFact) -> Array:
             if not place and dataset.shape != fact.shape:
                 # It may be of any size.
                 raise ValueError(f"its shape is {dataset.shape}, not {fact.shape}")
+            if not place and (other := _difference(dataset.attrs, _attributes(fact))):
+                raise ValueError(other)
             data: Array = dataset[place]
     except _UNREADABLE as error:
         raise ResultError(f"{path.name}: {name} cannot be read: {error}") from error
@@ -165,6 +182,35 @@ def read(path: Path, fact: BlockFact) -> Array:
     return data
 
 
+def _attributes(fact: BlockFact) -> dict[str, Any]:
+    """The attributes that a block's dataset has, by the manifest."""
+    known = {"global_shape": fact.global_shape, "offset": fact.offset, "crc32": fact.crc32}
+    return {**{key: value for key, value in known.items() if value is not None}, **fact.attributes}
+
+
+def _difference(found: h5py.AttributeManager, told: dict[str, Any]) -> str | None:
+    """The first attribute that is not as it should be, in words."""
+    for key, value in told.items():
+        if key not in found:
+            return f"its attribute {key} is missing"
+        there = found[key].tolist() if hasattr(found[key], "tolist") else found[key]
+        if (tuple(there) if isinstance(there, list) else there) != value:
+            return f"its attribute {key} is {there!r}, not {value!r}"
+    return None
+
+
+def _foreign(found: Manifest, path: Path) -> str | None:
+    """Whether a file of a dump is another dump's, in words."""
+    told = {"step": found.step, **({} if found.job is None else {"job": found.job})}
+    try:
+        with h5py.File(path, "r") as file:
+            other = _difference(file.attrs, told)
+    except _UNREADABLE:
+        # Whoever reads its blocks will tell.
+        return None
+    return None if other is None else f"{path.name}: is of another dump: {other}"
+
+
 def _whole(step: int, path: Path) -> Dump:
     dump = Dump(step, path, whole=True)
     try:
@@ -173,10 +219,17 @@ def _whole(step: int, path: Path) -> Dump:
         dump.problems.append(str(error))
         return dump
     dump.approach, dump.files = found.approach, len(found.parts)
+    if found.step != step:
+        dump.problems.append(
+            f"manifest: is of step {found.step}: one folder was copied over another"
+        )
     dump.problems += absent(found)
     for part in found.parts:
         if not (path / part.file).is_file():
             dump.problems.append(f"{part.file}: is missing, with the blocks of ranks {part.ranks}")
+            continue
+        if foreign := _foreign(found, path / part.file):
+            dump.problems.append(foreign)
             continue
         for fact in part.blocks:
             try:

@@ -1,0 +1,321 @@
+//! The output folder: dumps get their name when they are whole.
+//!
+//! ```text
+//! dump-00000010/            whole: manifest.json, part files, fields.h5
+//! dump-00000020.partial/    not (yet): parts, or a note on why it never will be
+//! before-0001/              dumps of earlier jobs, where they are kept apart
+//! .lock                     while a job writes
+//! ```
+
+use rustix::fs::{FlockOperation, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use wattio_io::config::Existing;
+
+/// What a whole dump consists of.
+pub const MANIFEST: &str = "manifest.json";
+const PARTIAL: &str = ".partial";
+const REPLACED: &str = ".replaced";
+const LOCK: &str = ".lock";
+const BEFORE: &str = "before-";
+
+/// The output folder of a job.
+#[derive(Clone, Debug)]
+pub struct Output(PathBuf);
+
+impl Output {
+    /// The folder at a path.
+    #[must_use]
+    pub fn new(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// The path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The folder of a dump that is whole.
+    #[must_use]
+    pub fn whole(&self, step: u64) -> PathBuf {
+        self.0.join(name(step))
+    }
+
+    /// The folder of a dump that is not.
+    #[must_use]
+    pub fn partial(&self, step: u64) -> PathBuf {
+        self.0.join(format!("{}{PARTIAL}", name(step)))
+    }
+
+    /// Make the folder, take its lock, and see to what earlier jobs left there.
+    ///
+    /// # Errors
+    ///
+    /// In words: the folder cannot be used, or another job writes there.
+    pub fn prepare(&self, existing: Existing) -> Result<Option<Lock>, String> {
+        let shown = self.0.display();
+        let unusable =
+            |error: std::io::Error| format!("output {shown}: cannot be used: {}", plain(&error));
+        std::fs::create_dir_all(&self.0).map_err(unusable)?;
+        let lock = Lock::take(&self.0)?;
+        let mut whole = Vec::new();
+        for entry in std::fs::read_dir(&self.0).map_err(unusable)? {
+            let entry = entry.map_err(unusable)?;
+            let Some(text) = entry.file_name().to_str().map(str::to_owned) else { continue };
+            if !entry.file_type().map_err(unusable)?.is_dir() {
+                continue;
+            }
+            let bare = text.strip_suffix(PARTIAL).or_else(|| text.strip_suffix(REPLACED));
+            let replaced = text.strip_suffix(REPLACED).map(|bare| self.0.join(bare));
+            if let Some(whole) = replaced.filter(|whole| !whole.exists()) {
+                // Its place was about to be taken when the job was killed.
+                std::fs::rename(entry.path(), &whole).map_err(unusable)?;
+            } else if bare.is_some_and(is_dump) {
+                std::fs::remove_dir_all(entry.path()).map_err(unusable)?;
+            } else if is_dump(&text) {
+                whole.push(entry.path());
+            }
+        }
+        if existing == Existing::KeepApart && !whole.is_empty() {
+            let apart = self.next_before().map_err(unusable)?;
+            for path in whole {
+                let to = apart.join(path.file_name().unwrap_or_default());
+                std::fs::rename(&path, to).map_err(unusable)?;
+            }
+            let index = self.0.join(crate::fields::INDEX);
+            match std::fs::rename(&index, apart.join(crate::fields::INDEX)) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(unusable(error));
+                }
+                _ => {}
+            }
+        }
+        Ok(lock)
+    }
+
+    fn next_before(&self) -> std::io::Result<PathBuf> {
+        let mut number = 1;
+        loop {
+            let path = self.0.join(format!("{BEFORE}{number:04}"));
+            match std::fs::create_dir(&path) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => number += 1,
+                other => return other.map(|()| path),
+            }
+        }
+    }
+
+    /// Give a dump its name; one that is there already gives way, where it may.
+    ///
+    /// # Errors
+    ///
+    /// Those of the kernel.
+    pub fn publish(&self, step: u64, existing: Existing, sync: bool) -> std::io::Result<()> {
+        let (partial, whole) = (self.partial(step), self.whole(step));
+        if existing == Existing::Overwrite && whole.exists() {
+            let replaced = self.0.join(format!("{}{REPLACED}", name(step)));
+            // At once, so that there is a whole dump of that name at every moment.
+            let here = rustix::fs::CWD;
+            match rustix::fs::renameat_with(here, &partial, here, &whole, RenameFlags::EXCHANGE) {
+                Ok(()) => std::fs::rename(&partial, &replaced)?,
+                // File systems that cannot, as NFS.
+                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                    std::fs::rename(&whole, &replaced)?;
+                    std::fs::rename(&partial, &whole)?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+            std::fs::remove_dir_all(&replaced)?;
+        } else {
+            std::fs::rename(&partial, &whole)?;
+        }
+        if sync { File::open(&self.0)?.sync_all() } else { Ok(()) }
+    }
+}
+
+/// The name of a dump's folder.
+#[must_use]
+pub fn name(step: u64) -> String {
+    format!("dump-{step:08}")
+}
+
+fn is_dump(text: &str) -> bool {
+    let step = text.strip_prefix("dump-").and_then(|digits| digits.parse().ok());
+    step.is_some_and(|step| name(step) == text)
+}
+
+/// Write a file that appears when it is whole.
+///
+/// # Errors
+///
+/// Those of the kernel; nothing new is left then.
+pub fn put(path: &Path, content: &[u8], sync: bool) -> std::io::Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    let write = || {
+        let mut file = File::create(&new)?;
+        file.write_all(content)?;
+        if sync {
+            file.sync_all()?;
+        }
+        std::fs::rename(&new, path)
+    };
+    write().inspect_err(|_| {
+        let _ = std::fs::remove_file(&new);
+    })?;
+    match path.parent() {
+        Some(folder) if sync => File::open(folder)?.sync_all(),
+        _ => Ok(()),
+    }
+}
+
+/// What the kernel says, without its number.
+#[must_use]
+pub fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+/// A job's lock on its output folder. The kernel lets go of it when the process ends, however that
+/// was. It is a lock of POSIX, which NFS keeps for all its clients.
+#[derive(Debug)]
+pub struct Lock {
+    path: PathBuf,
+    file: OwnedFd,
+}
+
+impl Lock {
+    /// Take it; `None` where the file system has no locks, since it is a precaution.
+    fn take(folder: &Path) -> Result<Option<Self>, String> {
+        let path = folder.join(LOCK);
+        loop {
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+            let Ok(file) = rustix::fs::open(&path, flags, Mode::from_raw_mode(0o666)) else {
+                return Ok(None);
+            };
+            match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(Errno::AGAIN | Errno::ACCESS) => return Err(refusal(folder, file)),
+                Err(_) => return Ok(None),
+            }
+            // The holder before may have removed it since it was opened.
+            let in_place = rustix::fs::fstat(&file).is_ok_and(|own| {
+                std::fs::metadata(&path)
+                    .is_ok_and(|there| (there.dev(), there.ino()) == (own.st_dev, own.st_ino))
+            });
+            if in_place {
+                let name = rustix::system::uname();
+                let host = name.nodename().to_string_lossy();
+                let _ = rustix::fs::ftruncate(&file, 0);
+                let signed = format!("process {} on {host}", std::process::id());
+                let _ = rustix::io::write(&file, signed.as_bytes());
+                return Ok(Some(Self { path, file }));
+            }
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let own = rustix::fs::fstat(&self.file);
+        let there = std::fs::metadata(&self.path);
+        if let (Ok(own), Ok(there)) = (own, there)
+            && (there.dev(), there.ino()) == (own.st_dev, own.st_ino)
+        {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn refusal(folder: &Path, file: OwnedFd) -> String {
+    let mut holder = String::new();
+    let _ = File::from(file).take(200).read_to_string(&mut holder);
+    let holder: String = holder.chars().filter(|letter| !letter.is_control()).collect();
+    let holder = if holder.is_empty() { "which, it does not tell".to_owned() } else { holder };
+    let (shown, lock) = (folder.display(), folder.join(LOCK));
+    format!(
+        "output {shown}: another job writes there ({holder}): wait for its end, or choose another \
+         folder; where there is none any more, remove {}",
+        lock.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touch(path: &Path) {
+        std::fs::create_dir_all(path).unwrap();
+        std::fs::write(path.join(MANIFEST), path.display().to_string()).unwrap();
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut found: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        found.sort();
+        found
+    }
+
+    #[test]
+    fn what_earlier_jobs_did_not_finish_goes_and_whole_dumps_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = Output::new(folder.path());
+        for name in [
+            "dump-00000001",
+            "dump-00000001.replaced",
+            "dump-00000002.partial",
+            "dump-00000003.replaced",
+            "dump-x",
+        ] {
+            touch(&folder.path().join(name));
+        }
+        drop(output.prepare(Existing::Refuse).unwrap());
+        // One that was being replaced when its job was killed is there again.
+        assert_eq!(names(folder.path()), ["dump-00000001", "dump-00000003", "dump-x"]);
+    }
+
+    #[test]
+    fn dumps_of_before_are_kept_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = Output::new(folder.path());
+        for _ in 0..2 {
+            touch(&output.whole(5));
+            drop(output.prepare(Existing::KeepApart).unwrap());
+        }
+        assert_eq!(names(folder.path()), ["before-0001", "before-0002"]);
+        assert_eq!(names(&folder.path().join("before-0002")), ["dump-00000005"]);
+        drop(output.prepare(Existing::KeepApart).unwrap());
+        assert_eq!(names(folder.path()), ["before-0001", "before-0002"]);
+    }
+
+    #[test]
+    fn a_new_dump_takes_the_place_of_an_old_one_when_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = Output::new(folder.path());
+        touch(&output.whole(5));
+        touch(&output.partial(5));
+        assert!(output.publish(5, Existing::Refuse, false).is_err());
+        output.publish(5, Existing::Overwrite, true).unwrap();
+        assert_eq!(names(folder.path()), ["dump-00000005"]);
+        let text = std::fs::read_to_string(output.whole(5).join(MANIFEST)).unwrap();
+        assert!(text.ends_with(".partial"), "{text}");
+    }
+
+    #[test]
+    fn the_lock_goes_with_its_holder() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = Output::new(folder.path());
+        let lock = output.prepare(Existing::Refuse).unwrap().unwrap();
+        let text = std::fs::read_to_string(folder.path().join(LOCK)).unwrap();
+        assert!(text.starts_with("process "), "{text}");
+        drop(lock);
+        assert!(names(folder.path()).is_empty());
+    }
+}

@@ -1,0 +1,243 @@
+//! `wattio-io-writer`: the program that writes the dumps of a job. The library starts it, and tells it
+//! by its standard input what to do; or a launcher starts it, for ranks that meet it at a path.
+
+mod fields;
+mod folder;
+mod hdf5;
+mod member;
+mod note;
+mod part;
+mod priority;
+mod publisher;
+mod serve;
+
+use clap::{Args, Parser, Subcommand};
+use folder::Output;
+use hdf5::Hdf5;
+use member::Member;
+use publisher::Publisher;
+use rustix::process::{Resource, getrlimit, setrlimit};
+use serve::{Memory, Server, Signals};
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use wattio_io::bell::Address;
+use wattio_io::config::Config;
+use wattio_io::error::tell;
+use wattio_io::job::{Account, Answer, Job, Lines, random_hex};
+
+/// Write the dumps of a parallel program that links libwattio_io.
+#[derive(Parser)]
+#[command(version, after_help = EXAMPLES)]
+struct Command {
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  wattio-io-writer serve --config hpcio.toml --ranks 3 /tmp/job.sock
+  wattio-io-writer check --config hpcio.toml";
+
+#[derive(Subcommand)]
+enum What {
+    /// Serve the ranks of one node, which meet this writer at a path; no MPI takes part.
+    Serve(ServeArguments),
+    /// See whether a configuration can be used here, and which HDF5 is found.
+    Check {
+        /// The configuration.
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+    },
+}
+
+#[derive(Args)]
+struct ServeArguments {
+    /// The configuration.
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// How many ranks will come.
+    #[arg(long, value_name = "N")]
+    ranks: usize,
+    /// Where they come to: the path of a socket that is made.
+    path: PathBuf,
+}
+
+/// Done; a dump was lost; what was asked for cannot be.
+const DONE: i32 = 0;
+const LOST: i32 = 1;
+const REFUSED: i32 = 2;
+
+fn main() {
+    let command = Command::parse();
+    let code = match command.what {
+        Some(What::Serve(arguments)) => serve_path(&arguments),
+        Some(What::Check { config }) => check(&config),
+        None => serve_parent(),
+    };
+    priority::exit(code);
+}
+
+fn check(path: &std::path::Path) -> i32 {
+    let usable = || -> Result<(), String> {
+        let config = Config::read(path).map_err(|error| error.to_string())?;
+        load(&config).map(|_| ())
+    };
+    code(usable().map(|()| println!("{}: can be used", path.display())).map(|()| DONE))
+}
+
+fn code(found: Result<i32, String>) -> i32 {
+    found.unwrap_or_else(|text| {
+        tell("wattio-io-writer", &text);
+        REFUSED
+    })
+}
+
+/// Serve the rank that has started this process.
+fn serve_parent() -> i32 {
+    let Ok(stdin) = std::io::stdin().as_fd().try_clone_to_owned() else { return REFUSED };
+    let socket = UnixStream::from(stdin);
+    if socket.peer_addr().is_err() {
+        tell(
+            "wattio-io-writer",
+            "is started by libwattio_io; by hand: wattio-io-writer serve --help",
+        );
+        return REFUSED;
+    }
+    let mut lines = Lines::new(socket);
+    let Ok(job) = lines.hear::<Job>() else { return REFUSED };
+    let refuse = |lines: &Lines, input: bool, text: String| {
+        let _ = lines.say(&Answer::Refused { input, text });
+        REFUSED
+    };
+    let Ok(parent) = lines.socket().try_clone() else { return REFUSED };
+    let begun = begin(&job, Some(parent));
+    let (library, listener, address, signals) = match begun {
+        Ok(begun) => begun,
+        Err((input, text)) => return refuse(&lines, input, text),
+    };
+    let (line, lock) = match line(&library, &job) {
+        Ok(line) => line,
+        Err(text) => return refuse(&lines, true, text),
+    };
+    let memory = match Memory::new(&job) {
+        Ok(memory) => memory,
+        Err(text) => return refuse(&lines, false, text),
+    };
+    let publisher = line.as_ref().ok().map(|publisher| publisher.address().to_owned());
+    if lines.say(&Answer::Ready { address, publisher }).is_err() {
+        return LOST;
+    }
+    let account = match Server::admit(&library, &job, &listener, line, memory, &signals) {
+        Ok(server) => server.serve(signals, lock),
+        Err(text) => return refuse(&lines, false, text),
+    };
+    end(account, Some(&lines))
+}
+
+/// Serve ranks that meet this process at a path.
+fn serve_path(arguments: &ServeArguments) -> i32 {
+    let run = || -> Result<i32, String> {
+        let config = Config::read(&arguments.config).map_err(|error| error.to_string())?;
+        if !(1..=4096).contains(&arguments.ranks) {
+            return Err(format!("--ranks {}; allowed: 1 to 4096", arguments.ranks));
+        }
+        let clients: Vec<usize> = (0..arguments.ranks).collect();
+        let job = Job {
+            id: random_hex(16).map_err(|error| error.to_string())?,
+            approach: "dc:1".to_owned(),
+            process: arguments.ranks,
+            share: config.buffer.value() as u64 / arguments.ranks as u64,
+            computing: clients.clone(),
+            clients,
+            publisher: None,
+            writers: 1,
+            // Of a path, the file system says who may come.
+            token: "0".repeat(32),
+            spread: false,
+            address: Some(arguments.path.display().to_string()),
+            config,
+        };
+        let (library, listener, _, signals) = begin(&job, None).map_err(|error| error.1)?;
+        let (line, lock) = line(&library, &job).inspect_err(|_| {
+            let _ = std::fs::remove_file(&arguments.path);
+        })?;
+        let served = Memory::new(&job)
+            .and_then(|memory| Server::admit(&library, &job, &listener, line, memory, &signals));
+        let _ = std::fs::remove_file(&arguments.path);
+        let account = served?.serve(signals, lock);
+        Ok(end(account, None))
+    };
+    code(run())
+}
+
+type Begun = (Hdf5, UnixListener, String, Signals);
+
+/// What every writer does first; what fails is the job's fault, or the machine's.
+fn begin(job: &Job, parent: Option<UnixStream>) -> Result<Begun, (bool, String)> {
+    let machine = |text: String| (false, text);
+    priority::yield_to_others();
+    // Of a large job, the one that publishes hears from many.
+    let mut limits = getrlimit(Resource::Nofile);
+    limits.current = limits.maximum;
+    let _ = setrlimit(Resource::Nofile, limits);
+    let library = load(&job.config).map_err(machine)?;
+    let address = match &job.address {
+        Some(path) => Address::from(path.as_str()),
+        None => Address::Abstract(format!(
+            "wattio-io-{}",
+            random_hex(12).map_err(|error| machine(error.to_string()))?
+        )),
+    };
+    let listener = address.listen().map_err(|error| machine(error.to_string()))?;
+    let signals = signals(parent).map_err(|error| machine(error.to_string()))?;
+    Ok((library, listener, address.to_string(), signals))
+}
+
+fn load(config: &Config) -> Result<Hdf5, String> {
+    let library = Hdf5::load(config.hdf5.as_deref()).map_err(|error| error.to_string())?;
+    if config.gzip().is_some() && !library.can_deflate() {
+        let given = &config.compression;
+        return Err(format!("compression = {given:?}: this HDF5 cannot compress; allowed: none"));
+    }
+    Ok(library)
+}
+
+type LineAndLock<'a> = (Result<Publisher<'a>, Member>, Option<folder::Lock>);
+
+/// How this writer's dumps get their names: by itself, or by another one.
+fn line<'a>(library: &'a Hdf5, job: &'a Job) -> Result<LineAndLock<'a>, String> {
+    if let Some(address) = &job.publisher {
+        return Ok((Err(Member::connect(address, job)?), None));
+    }
+    let lock = Output::new(&job.config.output).prepare(job.config.existing)?;
+    Ok((Ok(Publisher::new(library, job)?), lock))
+}
+
+/// Signals that ask for the end; a batch system's warnings, which would end the process, are borne:
+/// what was accepted is being written anyway. So are those of a limit, which calls tell of.
+fn signals(parent: Option<UnixStream>) -> std::io::Result<Signals> {
+    use signal_hook::consts::{
+        SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGXFSZ,
+    };
+    let (end, told) = UnixStream::pair()?;
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        signal_hook::low_level::pipe::register(signal, told.try_clone()?)?;
+    }
+    let borne = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    for signal in [SIGUSR1, SIGUSR2, SIGXCPU, SIGXFSZ, SIGPIPE] {
+        signal_hook::flag::register(signal, std::sync::Arc::clone(&borne))?;
+    }
+    Ok(Signals { end, parent })
+}
+
+fn end(mut account: Account, lines: Option<&Lines>) -> i32 {
+    let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    #[allow(clippy::cast_precision_loss)]
+    let cpu_s = spent.tv_sec as f64 + spent.tv_nsec as f64 * 1e-9;
+    account.cpu_s = cpu_s;
+    if let Some(lines) = lines {
+        let _ = lines.say(&account);
+    }
+    if account.failed.is_empty() { DONE } else { LOST }
+}

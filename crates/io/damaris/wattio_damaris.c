@@ -1,0 +1,183 @@
+/* Damaris's calls by those of wattio_io. */
+#include "wattio_damaris.h"
+#include "wattio_io_mpi.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static wattio_io *io;
+static wattio_io_damaris *description;
+static MPI_Comm world = MPI_COMM_NULL, clients = MPI_COMM_NULL;
+static char *file_name;
+static int iteration, begun, stopped;
+
+static int told(int code, int as)
+{
+    return code == WATTIO_IO_OK ? DAMARIS_OK : as;
+}
+
+int damaris_initialize(const char *file, MPI_Comm comm)
+{
+    free(file_name);
+    file_name = strdup(file);
+    world = comm;
+    iteration = begun = stopped = 0;
+    return told(wattio_io_damaris_read(file, &description), DAMARIS_INIT_ERROR);
+}
+
+int damaris_start(int *is_client)
+{
+    int writes = 0, code;
+    *is_client = 0;
+    if (description == NULL)
+        return DAMARIS_NOT_INITIALIZED;
+    code = wattio_io_open_mpi(world, file_name, &io, &clients);
+    if (code == WATTIO_IO_OK)
+        code = wattio_io_is_writer(io, &writes);
+    if (code != WATTIO_IO_OK)
+        return DAMARIS_INIT_ERROR;
+    *is_client = !writes;
+    /* A rank that only writes does so now, and comes back at the end. */
+    if (writes) {
+        stopped = 1;
+        return told(wattio_io_close(&io, NULL, 0, NULL), DAMARIS_ERROR_UNKNOWN);
+    }
+    return DAMARIS_OK;
+}
+
+int damaris_client_comm_get(MPI_Comm *comm)
+{
+    *comm = clients;
+    return io != NULL ? DAMARIS_OK : DAMARIS_NOT_INITIALIZED;
+}
+
+int damaris_parameter_get(const char *name, void *buffer, unsigned int bytes)
+{
+    return told(wattio_io_damaris_parameter(description, name, buffer, bytes, 0),
+                DAMARIS_UNDEFINED_PARAMETER);
+}
+
+int damaris_parameter_set(const char *name, const void *buffer, unsigned int bytes)
+{
+    /* Only read: the same call gets a parameter, which is not asked for here. */
+    return told(wattio_io_damaris_parameter(description, name, (void *)buffer, bytes, 1),
+                DAMARIS_UNDEFINED_PARAMETER);
+}
+
+int damaris_set_position(const char *variable, const int64_t *position)
+{
+    return damaris_set_block_position(variable, 0, position);
+}
+
+int damaris_set_block_position(const char *variable, int32_t block, const int64_t *position)
+{
+    return told(wattio_io_damaris_position(description, variable, block, position),
+                DAMARIS_UNDEFINED_VARIABLE);
+}
+
+static int begin(void)
+{
+    int code = begun ? WATTIO_IO_OK : wattio_io_begin_step(io, iteration);
+    if (code == WATTIO_IO_OK)
+        begun = 1;
+    return code;
+}
+
+int damaris_write(const char *variable, const void *data)
+{
+    return damaris_write_block(variable, 0, data);
+}
+
+int damaris_write_block(const char *variable, int32_t block, const void *data)
+{
+    if (begin() != WATTIO_IO_OK)
+        return DAMARIS_ERROR_UNKNOWN;
+    return told(wattio_io_damaris_write(description, io, variable, block, data),
+                DAMARIS_UNDEFINED_VARIABLE);
+}
+
+int damaris_alloc(const char *variable, void **data)
+{
+    return damaris_alloc_block(variable, 0, data);
+}
+
+int damaris_alloc_block(const char *variable, int32_t block, void **data)
+{
+    *data = NULL;
+    if (begin() != WATTIO_IO_OK)
+        return DAMARIS_ERROR_UNKNOWN;
+    return told(wattio_io_damaris_allocate(description, io, variable, block, data),
+                DAMARIS_ALLOCATION_ERROR);
+}
+
+int damaris_commit(const char *variable)
+{
+    return damaris_commit_block(variable, 0);
+}
+
+int damaris_commit_block(const char *variable, int32_t block)
+{
+    /* Complete at the iteration's end, as all that was allocated. */
+    (void)variable;
+    (void)block;
+    return io != NULL ? DAMARIS_OK : DAMARIS_NOT_INITIALIZED;
+}
+
+int damaris_clear(const char *variable)
+{
+    (void)variable;
+    return io != NULL ? DAMARIS_OK : DAMARIS_NOT_INITIALIZED;
+}
+
+int damaris_get_iteration(int *found)
+{
+    *found = iteration;
+    return io != NULL ? DAMARIS_OK : DAMARIS_NOT_INITIALIZED;
+}
+
+int damaris_end_iteration(void)
+{
+    int code;
+    if (io == NULL)
+        return DAMARIS_NOT_INITIALIZED;
+    /* One without data, too: all ranks have the same steps. */
+    code = begin();
+    if (code == WATTIO_IO_OK)
+        code = wattio_io_end_step(io);
+    begun = 0;
+    iteration++;
+    return told(code, DAMARIS_ERROR_UNKNOWN);
+}
+
+int damaris_signal(const char *name)
+{
+    (void)name;
+    return io != NULL ? DAMARIS_OK : DAMARIS_NOT_INITIALIZED;
+}
+
+int damaris_stop(void)
+{
+    int code;
+    if (io == NULL)
+        return stopped ? DAMARIS_OK : DAMARIS_NOT_INITIALIZED;
+    code = wattio_io_close(&io, NULL, 0, NULL);
+    if (clients != MPI_COMM_NULL)
+        MPI_Comm_free(&clients);
+    stopped = 1;
+    return told(code, DAMARIS_ERROR_UNKNOWN);
+}
+
+int damaris_finalize(void)
+{
+    int code = io != NULL ? damaris_stop() : DAMARIS_OK;
+    wattio_io_damaris_free(description);
+    description = NULL;
+    free(file_name);
+    file_name = NULL;
+    return code;
+}
+
+const char *damaris_error(void)
+{
+    return wattio_io_error();
+}

@@ -1,0 +1,34 @@
+! wattio_io for Fortran programs with MPI: source, to be built with the compiler of the MPI in use.
+! Handles are those of `use mpi`; with `use mpi_f08`, give comm%mpi_val and take compute%mpi_val.
+module wattio_io_mpi
+    use, intrinsic :: iso_c_binding
+    use wattio_io
+    implicit none
+    private
+    public :: wattio_io_open_mpi
+
+    interface
+        function c_open_mpi(comm, config, io, compute) &
+            bind(c, name="wattio_io_open_mpi_f") result(code)
+            import :: c_char, c_int, c_ptr
+            integer(c_int), value :: comm
+            character(kind=c_char), intent(in) :: config(*)
+            type(c_ptr), intent(out) :: io
+            integer(c_int), intent(out) :: compute
+            integer(c_int) :: code
+        end function
+    end interface
+
+contains
+
+    ! Open on all ranks of a communicator, after MPI_Init; collective. `compute` becomes the communicator
+    ! of the ranks that compute, MPI_COMM_NULL on those that only write.
+    subroutine wattio_io_open_mpi(comm, config, session, compute, code)
+        integer, intent(in) :: comm
+        character(*), intent(in) :: config
+        type(wattio_io_session), intent(out) :: session
+        integer, intent(out) :: compute, code
+        code = c_open_mpi(int(comm, c_int), trim(config) // c_null_char, session%handle, compute)
+    end subroutine
+
+end module

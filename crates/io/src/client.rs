@@ -1,0 +1,422 @@
+//! A rank's end of the memory that it shares with its writer: room for blocks, entries handed over,
+//! and sleep until the writer has done something.
+
+use crate::bell::{self, Address, Bell, Woken};
+use crate::block::{self, Attributes};
+use crate::config::WhenFull;
+use crate::error::{Error, Result, host};
+use crate::ring::Ring;
+use crate::road::{Declared, Open, Road};
+use crate::slot::{Board, DATA, ENTRIES, Entry, Fate, Slot, WINDOW};
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// Whether a block has room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// Its data lie there.
+    At(u64),
+    /// When the writer is done with something.
+    Later,
+    /// When what is complete of its own dump has been handed over.
+    AfterPost,
+}
+
+/// A rank's end.
+#[derive(Debug)]
+pub struct Client {
+    slot: Slot,
+    board: Board,
+    data: Ring,
+    heads: Ring,
+    writer: Bell,
+    own: Bell,
+    peer: UnixStream,
+    /// The session's end is wanted: the writer's is no death.
+    closing: Arc<AtomicBool>,
+    /// The writer's end was seen, unasked.
+    dead: Arc<AtomicBool>,
+    when_full: WhenFull,
+    posted: u64,
+    /// The number of the dump that is open, or will be next.
+    pub number: u64,
+    giving_up: Option<u64>,
+    scratch: Vec<u8>,
+    /// How often the rank has slept since there was no room.
+    pub stalls: u64,
+}
+
+impl Client {
+    /// Reach a writer.
+    ///
+    /// # Errors
+    ///
+    /// `Host`.
+    pub fn connect(
+        address: &Address,
+        rank: usize,
+        token: u32,
+        when_full: WhenFull,
+    ) -> Result<Self> {
+        let what = format!("rank {rank} cannot reach its writer at {address}");
+        let peer = address.connect().map_err(host(&what))?;
+        let number = u32::try_from(rank).map_err(|_| Error::Input(format!("rank {rank}")))?;
+        let welcome = bell::greet(&peer, number, token)?;
+        let (file, bytes) = welcome.slot;
+        let slot = Slot::open(file, bytes)?;
+        let memory = Arc::clone(slot.memory());
+        // Beside the program, which has other things to do before its first step.
+        let _ = thread("wattio-io-map").spawn(move || memory.populate());
+        Ok(Self {
+            board: Board::open(welcome.board)?,
+            data: Ring::new(slot.share()),
+            heads: Ring::new(slot.heads_bytes()),
+            writer: welcome.writer,
+            own: welcome.client,
+            peer,
+            closing: Arc::default(),
+            dead: Arc::default(),
+            when_full,
+            posted: 0,
+            number: 0,
+            giving_up: None,
+            scratch: Vec::new(),
+            stalls: 0,
+            slot,
+        })
+    }
+
+    /// Bytes for data.
+    #[must_use]
+    pub fn share(&self) -> u64 {
+        self.data.capacity()
+    }
+
+    /// What is shared with the writer.
+    #[must_use]
+    pub fn slot(&self) -> &Slot {
+        &self.slot
+    }
+
+    /// Call `died` from a thread of its own when the writer is gone without having been asked to.
+    ///
+    /// # Errors
+    ///
+    /// `Host` where there can be no thread.
+    pub fn watch(&self, died: impl FnOnce() + Send + 'static) -> Result<()> {
+        let peer = self.peer.try_clone().map_err(host("the writer cannot be watched"))?;
+        let dead = Arc::clone(&self.dead);
+        watch(peer, Arc::clone(&self.closing), move || {
+            dead.store(true, Ordering::Release);
+            died();
+        })
+    }
+
+    /// Room for a block of the open dump, if there is some now.
+    ///
+    /// # Errors
+    ///
+    /// `Input` for what can never fit.
+    pub fn try_reserve(
+        &mut self,
+        open: &mut Open,
+        declared: &[Declared],
+        which: usize,
+    ) -> Result<Room> {
+        let (bytes, name) = (declared[which].bytes, &declared[which].variable.name);
+        let head_bytes = 8 + declared[which].encoded.len() as u64;
+        check_share(name, bytes, self.data.capacity())?;
+        self.release();
+        let crowded = open.head_bytes + head_bytes > self.heads.capacity() / 2;
+        if !crowded
+            && self.may_post()
+            && let Some(at) = self.data.take(bytes)
+        {
+            open.head_bytes += head_bytes;
+            return Ok(Room::At(DATA + at));
+        }
+        let idle = self.slot.done() == self.posted;
+        if !crowded && !idle {
+            return Ok(Room::Later);
+        }
+        // Only this dump itself is in the way: what is complete of it can go.
+        if open.placed.is_empty() || open.placed.iter().any(|one| !one.committed) {
+            return Err(Error::Input(format!(
+                "variable {name}: the blocks of this step that are allocated and not committed \
+                 leave no room for it in this rank's share of the buffer, {} B: commit them, or \
+                 make buffer larger",
+                self.data.capacity()
+            )));
+        }
+        Ok(Room::AfterPost)
+    }
+
+    /// The bytes of a block that has its place, to be filled.
+    ///
+    /// # Errors
+    ///
+    /// `Host` where it lies outside.
+    pub fn block(&mut self, data: u64, bytes: u64) -> Result<&mut [u8]> {
+        self.slot.block(data, bytes).ok_or_else(outside)
+    }
+
+    /// What rings when the writer has done something, and what tells that it is gone; for whoever waits
+    /// for several.
+    #[must_use]
+    pub fn wakers(&self) -> (&Bell, &UnixStream) {
+        (&self.own, &self.peer)
+    }
+
+    /// There was no room: what the policy says should give way does.
+    pub fn make_room(&mut self) {
+        self.stalls += 1;
+        if self.when_full == WhenFull::DropOldest {
+            self.give_up();
+        }
+    }
+
+    /// Say that nothing will be handed over any more, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `Host` where the writer has died.
+    pub fn say_close(&self) -> Result<()> {
+        self.closing.store(true, Ordering::Release);
+        bell::say(&self.peer, &[bell::CLOSE]).map_err(|_| gone())
+    }
+
+    fn may_post(&self) -> bool {
+        self.posted - self.slot.done() < ENTRIES - 1
+            && self.number < self.slot.dumps_done() + WINDOW
+    }
+
+    fn release(&mut self) {
+        let done = self.slot.done();
+        self.data.release(done);
+        self.heads.release(done);
+    }
+
+    /// Give up the oldest dump that nobody writes yet, once at a time.
+    fn give_up(&mut self) {
+        let done = self.slot.dumps_done();
+        if self.giving_up.is_some_and(|number| number >= done) {
+            return;
+        }
+        self.giving_up = (done..self.number).find(|&number| self.board.drop_dump(number));
+        self.writer.ring();
+    }
+
+    /// Sleep until the writer has done something since the last look, or until a moment.
+    fn sleep(&mut self, until: Option<Instant>) -> Result<Woken> {
+        let seen = (self.slot.done(), self.slot.settled());
+        self.slot.set_asleep(true);
+        let woken = if (self.slot.done(), self.slot.settled()) == seen {
+            bell::wait(&self.own, &self.peer, until)
+        } else {
+            Ok(Woken::Rung)
+        };
+        self.slot.set_asleep(false);
+        if woken == Ok(Woken::Spoken) && (self.slot.done(), self.slot.settled()) == seen {
+            return Err(Error::Host("the writer has died".to_owned()));
+        }
+        woken
+    }
+}
+
+impl Road for Client {
+    fn reserve(
+        &mut self,
+        open: &mut Open,
+        declared: &[Declared],
+        which: usize,
+        step: u64,
+    ) -> Result<u64> {
+        loop {
+            match self.try_reserve(open, declared, which)? {
+                Room::At(data) => return Ok(data),
+                Room::AfterPost => self.post(open, declared, step, false, &Vec::new())?,
+                Room::Later => {
+                    self.make_room();
+                    self.sleep(None)?;
+                }
+            }
+        }
+    }
+
+    fn place(&mut self, data: u64, bytes: u64) -> Result<*mut u8> {
+        let found = self.slot.memory().pointer(data, bytes);
+        found.map(NonNull::as_ptr).ok_or_else(outside)
+    }
+
+    fn post(
+        &mut self,
+        open: &mut Open,
+        declared: &[Declared],
+        step: u64,
+        end: bool,
+        attributes: &Attributes,
+    ) -> Result<()> {
+        let mut head = std::mem::take(&mut self.scratch);
+        head.clear();
+        head.extend((open.placed.len() as u32).to_le_bytes());
+        for one in &open.placed {
+            head.extend(one.data.to_le_bytes());
+            head.extend(&declared[one.variable].encoded);
+        }
+        block::put_attributes(&mut head, attributes);
+        let bytes = head.len() as u64;
+        let at = loop {
+            self.release();
+            if self.may_post()
+                && let Some(at) = self.heads.take(bytes)
+            {
+                break DATA + self.data.capacity() + at;
+            }
+            if bytes > self.heads.capacity() {
+                return Err(Error::Input(format!(
+                    "the attributes of this step take {bytes} B; there is room for {} B",
+                    self.heads.capacity()
+                )));
+            }
+            self.stalls += 1;
+            self.sleep(None)?;
+        };
+        if !self.slot.memory().write(at, &head) {
+            return Err(Error::Host("the shared memory is too small".to_owned()));
+        }
+        self.scratch = head;
+        self.slot.post(Entry { number: self.number, step, end, head: at, head_bytes: bytes });
+        self.data.mark(self.posted);
+        self.heads.mark(self.posted);
+        self.posted += 1;
+        open.placed.clear();
+        open.head_bytes = 0;
+        if end {
+            self.number += 1;
+        }
+        self.writer.ring();
+        Ok(())
+    }
+
+    fn settled(&mut self) -> Result<u64> {
+        Ok(self.slot.settled())
+    }
+
+    fn fate(&self, number: u64) -> Fate {
+        self.slot.fate(number)
+    }
+
+    fn failures(&self) -> u64 {
+        self.slot.failures()
+    }
+
+    fn last_failure(&self) -> (u64, u64, String) {
+        self.slot.last_failure()
+    }
+
+    fn is_ending(&self) -> bool {
+        self.slot.is_ending()
+    }
+
+    fn check_alive(&self) -> Result<()> {
+        if self.dead.load(Ordering::Acquire) { Err(gone()) } else { Ok(()) }
+    }
+
+    fn stalls(&self) -> u64 {
+        self.stalls
+    }
+
+    fn wait_settled(&mut self, dumps: u64, until: Option<Instant>) -> Result<bool> {
+        while self.slot.settled() < dumps {
+            if self.sleep(until)? == Woken::TimedOut {
+                return Ok(self.slot.settled() >= dumps);
+            }
+        }
+        Ok(true)
+    }
+
+    fn close(&mut self) -> Result<()> {
+        if self.closing.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let said = bell::say(&self.peer, &[bell::CLOSE]);
+        let mut word = [0];
+        while said.is_ok() && word[0] != bell::ENDED {
+            match self.peer.read(&mut word) {
+                Ok(1) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                _ => return Err(gone()),
+            }
+        }
+        let _ = self.peer.shutdown(std::net::Shutdown::Both);
+        said.map_err(|_| gone())
+    }
+}
+
+fn gone() -> Error {
+    Error::Host("the writer has died".to_owned())
+}
+
+fn outside() -> Error {
+    Error::Host("a block lies outside of the shared memory".to_owned())
+}
+
+/// Whether a block can ever fit.
+///
+/// # Errors
+///
+/// `Input`.
+pub fn check_share(name: &str, bytes: u64, share: u64) -> Result<()> {
+    if bytes <= share {
+        return Ok(());
+    }
+    Err(Error::Input(format!(
+        "variable {name}: {bytes} B are more than this rank's share of the buffer, {share} B: make \
+         buffer larger"
+    )))
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // Ends the thread that watches.
+        self.closing.store(true, Ordering::Release);
+        let _ = self.peer.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+/// Call `died` from a thread of its own when the other end of a connection is gone, unless that is
+/// wanted.
+///
+/// # Errors
+///
+/// `Host` where there can be no thread.
+pub fn watch(
+    peer: impl AsFd + Send + 'static,
+    closing: Arc<AtomicBool>,
+    died: impl FnOnce() + Send + 'static,
+) -> Result<()> {
+    let watch = move || {
+        use rustix::event::{PollFd, PollFlags};
+        loop {
+            let mut polled = [PollFd::new(&peer, PollFlags::RDHUP)];
+            match rustix::event::poll(&mut polled, None) {
+                Err(rustix::io::Errno::INTR) => {}
+                _ => break,
+            }
+        }
+        if !closing.load(Ordering::Acquire) {
+            died();
+        }
+    };
+    thread("wattio-io").spawn(watch).map(|_| ()).map_err(host("the writer cannot be watched"))
+}
+
+/// A thread of little stack: what it calls needs little, and each rank has it.
+fn thread(name: &str) -> std::thread::Builder {
+    std::thread::Builder::new().name(name.to_owned()).stack_size(64 << 10)
+}

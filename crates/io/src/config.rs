@@ -1,0 +1,277 @@
+//! The configuration: how steps reach their files. It is the `[hpcio]` table that `wattio.hpcio`
+//! reads, too.
+
+use crate::damaris::Description;
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use wattio_units::{Bytes, Seconds};
+
+/// Numbers of writers and nodes go up to this.
+const NUMBER_MAX: usize = 4096;
+/// The least memory for dumps, in bytes.
+const BUFFER_MIN: f64 = 65536.0;
+/// How long what was accepted may be written after a signal, at most.
+const GRACE_MAX_S: f64 = 86400.0;
+
+/// Who writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Approach {
+    /// Time partitioning: each rank waits until its step is written.
+    Tp,
+    /// Dedicated cores: ranks of each node that only write.
+    Dc,
+    /// Dedicated nodes: nodes that only write.
+    Dn,
+}
+
+/// What happens to a dump that finds no room in the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenFull {
+    /// The rank sleeps until there is room.
+    Block,
+    /// The oldest dump that waits is given up, for all ranks.
+    DropOldest,
+}
+
+/// What happens to dumps of earlier jobs in the output folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Existing {
+    /// A dump of a step that is there already fails.
+    Refuse,
+    /// It takes the place of the one that is there, once it is whole.
+    Overwrite,
+    /// Those of before are moved to a folder of their own, `before-0001`, at the start.
+    KeepApart,
+}
+
+/// What shares a file. `wattio.hpcio` knows another way, which needs parallel HDF5 in the ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Aggregation {
+    /// One file of each writer and dump.
+    Writer,
+}
+
+/// How steps reach their files; the same on all ranks. What these fields say, with `Allowed:` and
+/// `Default:`, stands in `docs/io-library.md`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Who writes. Allowed: `"tp"`, `"dc"`, `"dn"`. Default: `"tp"`.
+    pub approach: Approach,
+    /// With `dc`: ranks of each node that write. Allowed: 1 to 4096. Default: `1`.
+    pub writers: usize,
+    /// With `dn`: computing nodes for each node that writes. Allowed: 1 to 4096. Default: `1`.
+    pub ratio: usize,
+    /// Nodes emulated on one machine. Allowed: 1 to 4096. Default: none: machines are nodes.
+    pub ranks_per_node: Option<usize>,
+    /// Memory of each node for dumps on their way. Allowed: 64 KiB to 4 PiB. Default: `"256 MiB"`.
+    pub buffer: Bytes,
+    /// What happens to a dump that finds no room in it. Allowed: `"block"`, `"drop_oldest"`.
+    /// Default: `"block"`.
+    pub when_full: WhenFull,
+    /// The folder of the dumps. Allowed: a path. Default: `"dumps"`.
+    pub output: PathBuf,
+    /// What shares a file: a writer and a dump each have one. Allowed: only `"writer"`. Default:
+    /// `"writer"`.
+    pub aggregation: Aggregation,
+    /// How data are compressed. Allowed: `"none"`, `"gzip:1"` to `"gzip:9"`. Default: `"none"`.
+    pub compression: String,
+    /// Whether blocks get a CRC-32. Default: `true`.
+    pub checksum: bool,
+    /// Whether files are brought to the disk before a dump becomes visible. Default: `false`.
+    pub sync: bool,
+    /// Whether a dump gets `fields.h5`, in which each variable is one virtual dataset, and the
+    /// folder gets `dumps.xdmf`. Default: `true`.
+    pub fields: bool,
+    /// What happens to dumps of earlier jobs. Allowed: `"refuse"`, `"overwrite"`, `"keep_apart"`.
+    /// Default: `"refuse"`.
+    pub existing: Existing,
+    /// How long a writer goes on with what was accepted after a signal, or after ranks have died.
+    /// Allowed: up to 1 d. Default: `"20 s"`.
+    pub grace: Seconds,
+    /// The HDF5 library that writers load. Allowed: a path. Default: the machine's own.
+    pub hdf5: Option<PathBuf>,
+    /// The program of the writers. Allowed: a path. Default: `wattio-io-writer`, beside the library
+    /// or in `PATH`.
+    pub program: Option<PathBuf>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            approach: Approach::Tp,
+            writers: 1,
+            ratio: 1,
+            ranks_per_node: None,
+            buffer: Bytes(268_435_456.0),
+            when_full: WhenFull::Block,
+            output: PathBuf::from("dumps"),
+            aggregation: Aggregation::Writer,
+            compression: "none".to_owned(),
+            checksum: true,
+            sync: false,
+            fields: true,
+            existing: Existing::Refuse,
+            grace: Seconds(20.0),
+            hdf5: None,
+            program: None,
+        }
+    }
+}
+
+/// A configuration file; other tables in it are others' business.
+#[derive(Deserialize)]
+struct Document {
+    hpcio: Option<Config>,
+}
+
+impl Config {
+    /// Read the `[hpcio]` table of a TOML file, or who writes of a Damaris file (`.xml`); with how many
+    /// nodes only write, which Damaris counts in all.
+    ///
+    /// # Errors
+    ///
+    /// As `read`.
+    pub fn read_any(path: &Path) -> Result<(Self, Option<usize>)> {
+        if path.extension().is_some_and(|one| one.eq_ignore_ascii_case("xml")) {
+            return Description::read(path)?
+                .config()
+                .map_err(|error| Error::Input(format!("{}: {error}", path.display())));
+        }
+        Self::read(path).map(|config| (config, None))
+    }
+
+    /// Read the `[hpcio]` table of a TOML file.
+    ///
+    /// # Errors
+    ///
+    /// `Input`: the file, the line or the key, what is wrong and what is allowed.
+    pub fn read(path: &Path) -> Result<Self> {
+        let shown = path.display();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Error::Input(format!("{shown}: cannot be read: {error}")))?;
+        Self::parse(&text).map_err(|error| Error::Input(format!("{shown}: {error}")))
+    }
+
+    /// Read the text of a TOML file as `read` does.
+    ///
+    /// # Errors
+    ///
+    /// As `read`, without the file's name.
+    pub fn parse(text: &str) -> Result<Self> {
+        let document: Document =
+            toml::from_str(text).map_err(|error| Error::Input(toml_line(text, &error)))?;
+        let config =
+            document.hpcio.ok_or_else(|| Error::Input("has no table [hpcio]".to_owned()))?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Whether the values go together.
+    ///
+    /// # Errors
+    ///
+    /// `Input`: the key, its value, and what is allowed.
+    pub fn check(&self) -> Result<()> {
+        let refuse = |text: String| Err(Error::Input(text));
+        for (key, number) in [
+            ("writers", Some(self.writers)),
+            ("ratio", Some(self.ratio)),
+            ("ranks_per_node", self.ranks_per_node),
+        ] {
+            if number.is_some_and(|number| !(1..=NUMBER_MAX).contains(&number)) {
+                let number = number.unwrap_or_default();
+                return refuse(format!("{key} = {number}; allowed: 1 to {NUMBER_MAX}"));
+            }
+        }
+        if self.buffer.value() < BUFFER_MIN || self.buffer.value() > 2f64.powi(52) {
+            return refuse(format!("buffer = \"{}\"; allowed: 64 KiB to 4 PiB", self.buffer));
+        }
+        if !(0.0..=GRACE_MAX_S).contains(&self.grace.value()) {
+            return refuse(format!("grace = \"{}\"; allowed: 0 s to 1 d", self.grace));
+        }
+        if self.gzip().is_none() && self.compression != "none" {
+            let given = &self.compression;
+            return refuse(format!("compression = {given:?}; allowed: none, gzip:1 to gzip:9"));
+        }
+        Ok(())
+    }
+
+    /// The level of compression, if there is any.
+    #[must_use]
+    pub fn gzip(&self) -> Option<u8> {
+        match self.compression.strip_prefix("gzip:")?.as_bytes() {
+            [digit @ b'1'..=b'9'] => Some(digit - b'0'),
+            _ => None,
+        }
+    }
+
+    /// The approach as one writes it on a command line.
+    #[must_use]
+    pub fn approach_text(&self) -> String {
+        match self.approach {
+            Approach::Tp => "tp".to_owned(),
+            Approach::Dc => format!("dc:{}", self.writers),
+            Approach::Dn => format!("dn:{}", self.ratio),
+        }
+    }
+}
+
+/// The line of a TOML error, and what is wrong there.
+fn toml_line(text: &str, error: &toml::de::Error) -> String {
+    let start = error.span().map_or(0, |span| span.start.min(text.len()));
+    let line = text.as_bytes()[..start].iter().filter(|&&byte| byte == b'\n').count() + 1;
+    let begin = text[..start].rfind('\n').map_or(0, |at| at + 1);
+    let what = text[begin..].lines().next().unwrap_or_default().trim();
+    let shown: String = what.chars().filter(|letter| !letter.is_control()).take(60).collect();
+    format!("line {line}: {shown}: {}", error.message().trim().replace('\n', "; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_whole_table_is_read_and_what_is_absent_has_its_default() {
+        let text = "[other]\nx = 1\n[hpcio]\napproach = \"dc\"\nwriters = 2\nbuffer = \"1 MiB\"\n";
+        let config = Config::parse(text).unwrap();
+        assert_eq!((config.approach_text().as_str(), config.buffer.value()), ("dc:2", 1048576.0));
+        assert_eq!(config.existing, Existing::Refuse);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_what_is_allowed() {
+        for (text, words) in [
+            ("[hpcio\n", vec!["line 1"]),
+            ("x = 1\n", vec!["[hpcio]"]),
+            ("[hpcio]\nwriter = 1\n", vec!["writer", "writers"]),
+            ("[hpcio]\napproach = \"dx\"\n", vec!["approach", "tp", "dn"]),
+            ("[hpcio]\nwriters = 0\n", vec!["writers = 0", "4096"]),
+            ("[hpcio]\nbuffer = \"1 B\"\n", vec!["buffer", "64 KiB"]),
+            ("[hpcio]\ncompression = \"gzip:0\"\n", vec!["gzip:0", "gzip:9"]),
+            ("[hpcio]\ngrace = \"-1 s\"\n", vec!["grace"]),
+            ("[hpcio]\naggregation = \"dump\"\n", vec!["line 2", "`dump`", "`writer`"]),
+            ("[hpcio]\nwhen_full = \"write_through\"\n", vec!["line 2", "drop_oldest"]),
+            ("[hpcio]\nwriters = -1\n", vec!["line 2", "writers", "-1"]),
+            ("[hpcio]\n\nwriters = \"2\"\n", vec!["line 3", "\"2\""]),
+            ("[hpcio]\nbuffer = \"99999999 TiB\"\n", vec!["64 KiB to 4 PiB"]),
+        ] {
+            let told = Config::parse(text).unwrap_err().to_string();
+            assert!(words.iter().all(|word| told.contains(word)), "{text:?}: {told}");
+            assert!(!told.contains('\n'), "{told:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "(\\[hpcio\\]\n)?\\PC{0,200}") {
+            let _ = Config::parse(&text);
+        }
+    }
+}

@@ -1,0 +1,521 @@
+//! Descriptions of data for Damaris: its XML files, as far as they say who writes, what, and where to.
+//!
+//! ```text
+//! <simulation language="c">
+//!   <architecture> <dedicated cores="1" nodes="0"/> <buffer size="67108864"/> </architecture>
+//!   <data>
+//!     <parameter name="NX" type="int" value="96"/>
+//!     <layout name="cells" type="double" dimensions="NX,NY/size" global="NX,NY"/>
+//!     <group name="wind"> <variable name="u" layout="cells" unit="m/s"/> </group>
+//!   </data>
+//!   <storage> <store name="s" type="HDF5"> <option key="FilesPath">dumps</option> </store> </storage>
+//! </simulation>
+//! ```
+//!
+//! Extents are those of C's order, or of Fortran's with `language="fortran"`. What is for Damaris's
+//! servers alone (queues, placement, actions, scripts, logs) has no counterpart and is passed over.
+
+mod expression;
+
+use self::expression::evaluate;
+use crate::block::{Attributes, Type, Value, set_attribute};
+use crate::config::{Approach, Config};
+use crate::error::{Error, Result};
+use roxmltree::{Document, Node, ParsingOptions};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use wattio_units::Bytes;
+
+/// Nodes of a file, at most.
+const NODES_MAX: u32 = 1 << 20;
+/// Parentheses within each other, at most.
+const DEPTH_MAX: usize = 64;
+
+/// What a file says.
+#[derive(Clone, Debug)]
+pub struct Description {
+    cores: usize,
+    nodes: usize,
+    buffer: Option<f64>,
+    output: Option<PathBuf>,
+    fortran: bool,
+    parameters: BTreeMap<String, Parameter>,
+    layouts: BTreeMap<String, Layout>,
+    variables: BTreeMap<String, Described>,
+}
+
+/// A number that extents may depend on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Parameter {
+    /// What it is, and what a program gives and takes.
+    pub kind: Type,
+    /// Its value.
+    pub value: f64,
+}
+
+#[derive(Clone, Debug)]
+struct Layout {
+    kind: Type,
+    dimensions: Vec<String>,
+    global: Vec<String>,
+    ghosts: Vec<(String, String)>,
+}
+
+#[derive(Clone, Debug)]
+struct Described {
+    layout: String,
+    attributes: Attributes,
+    enabled: bool,
+}
+
+/// What of a variable the library has to know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shape {
+    /// What its elements are.
+    pub kind: Type,
+    /// The extents of a rank's block, row-major, with its ghost zones.
+    pub count: Vec<u64>,
+    /// Elements before and after the block's own along each axis, which are other blocks'.
+    pub ghosts: Vec<(u64, u64)>,
+    /// The extents of the global field, where the file tells them.
+    pub whole: Option<Vec<u64>>,
+    /// Unit and other attributes.
+    pub attributes: Attributes,
+    /// Whether it is written at all.
+    pub enabled: bool,
+}
+
+impl Shape {
+    /// Whether elements of other blocks are among those of a block.
+    #[must_use]
+    pub fn has_ghosts(&self) -> bool {
+        self.ghosts.iter().any(|&(before, after)| before + after > 0)
+    }
+
+    /// The extents of a block without its ghost zones.
+    #[must_use]
+    pub fn inner(&self) -> Vec<u64> {
+        let pairs = self.count.iter().zip(&self.ghosts);
+        pairs.map(|(&all, &(before, after))| all.saturating_sub(before + after)).collect()
+    }
+
+    /// Where the rows of a block's own elements begin among all, and how long they are; in elements,
+    /// in order.
+    #[must_use]
+    pub fn rows(&self) -> (Vec<u64>, u64) {
+        let inner = self.inner();
+        let (Some(&length), Some(&(first, _))) = (inner.last(), self.ghosts.last()) else {
+            return (vec![0], 1);
+        };
+        if inner.contains(&0) {
+            return (Vec::new(), 0);
+        }
+        let mut starts = vec![first];
+        let mut stride = self.count.last().copied().unwrap_or(1);
+        for axis in (0..inner.len() - 1).rev() {
+            let begin = self.ghosts[axis].0;
+            let outer = (begin..begin + inner[axis]).map(|at| at * stride);
+            starts = outer.flat_map(|at| starts.iter().map(move |one| at + one)).collect();
+            stride *= self.count[axis];
+        }
+        (starts, length)
+    }
+}
+
+impl Description {
+    /// Read a file.
+    ///
+    /// # Errors
+    ///
+    /// `Input`: the file, the element, what is wrong.
+    pub fn read(path: &Path) -> Result<Self> {
+        let shown = path.display();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Error::Input(format!("{shown}: cannot be read: {error}")))?;
+        Self::parse(&text).map_err(|error| Error::Input(format!("{shown}: {error}")))
+    }
+
+    /// Read the text of a file as `read` does.
+    ///
+    /// # Errors
+    ///
+    /// As `read`, without the file's name.
+    pub fn parse(text: &str) -> Result<Self> {
+        let options = ParsingOptions { nodes_limit: NODES_MAX, ..ParsingOptions::default() };
+        let document = Document::parse_with_options(text, options)
+            .map_err(|error| Error::Input(format!("is not XML: {error}")))?;
+        let root = document.root_element();
+        let within = |name: &str| root.children().find(|one| one.tag_name().name() == name);
+        let architecture = within("architecture")
+            .ok_or_else(|| Error::Input("has no <architecture>".to_owned()))?;
+        let dedicated = child(architecture, "dedicated").ok_or_else(|| {
+            Error::Input(
+                "<architecture>: has no <dedicated>, as files of old versions of Damaris"
+                    .to_owned(),
+            )
+        })?;
+        let buffer = child(architecture, "buffer").map(|one| number(one, "size")).transpose()?;
+        let mut found = Self {
+            cores: number(dedicated, "cores")?.unwrap_or_default(),
+            nodes: number(dedicated, "nodes")?.unwrap_or_default(),
+            #[allow(clippy::cast_precision_loss)]
+            buffer: buffer.flatten().map(|bytes| bytes as f64),
+            output: None,
+            fortran: root.attribute("language") == Some("fortran"),
+            parameters: BTreeMap::new(),
+            layouts: BTreeMap::new(),
+            variables: BTreeMap::new(),
+        };
+        if let Some(data) = within("data") {
+            found.group(data, "", 0)?;
+        }
+        for variable in found.variables.keys() {
+            // Names of layouts only: extents may depend on what the program sets.
+            found.layout(variable)?;
+        }
+        let path = within("storage")
+            .into_iter()
+            .flat_map(|storage| storage.descendants())
+            .filter(|one| one.tag_name().name() == "option")
+            .find(|one| one.attribute("key") == Some("FilesPath"));
+        let path = path.and_then(|one| one.text()).map(str::trim).filter(|text| !text.is_empty());
+        found.output = path.map(PathBuf::from);
+        Ok(found)
+    }
+
+    /// The configuration that it stands for, and how many nodes only write: Damaris counts them in all.
+    ///
+    /// # Errors
+    ///
+    /// `Input`.
+    pub fn config(&self) -> Result<(Config, Option<usize>)> {
+        let mut config = Config::default();
+        // Where there are both, Damaris looks at nodes alone.
+        (config.approach, config.writers) = match (self.nodes, self.cores) {
+            (0, 0) => (Approach::Tp, 1),
+            (0, cores) => (Approach::Dc, cores),
+            _ => (Approach::Dn, 1),
+        };
+        if let Some(bytes) = self.buffer {
+            config.buffer = Bytes(bytes);
+        }
+        if let Some(output) = &self.output {
+            config.output.clone_from(output);
+        }
+        config.check()?;
+        Ok((config, (self.nodes > 0).then_some(self.nodes)))
+    }
+
+    /// A parameter.
+    ///
+    /// # Errors
+    ///
+    /// `Input` where there is none of that name.
+    pub fn parameter(&mut self, name: &str) -> Result<&mut Parameter> {
+        let known: Vec<String> = self.parameters.keys().cloned().collect();
+        self.parameters.get_mut(name).ok_or_else(|| {
+            Error::Input(format!(
+                "parameter {name:?} is not known; there are: {}",
+                known.join(", ")
+            ))
+        })
+    }
+
+    /// A variable, by its name with those of its groups, `group/name`, as parameters are now.
+    ///
+    /// # Errors
+    ///
+    /// `Input` where there is none of that name, or its extents cannot be.
+    pub fn shape(&self, name: &str) -> Result<Shape> {
+        let described = self.variables.get(name).ok_or_else(|| {
+            let known: Vec<&str> = self.variables.keys().map(String::as_str).collect();
+            Error::Input(format!("variable {name:?} is not known; there are: {}", known.join(", ")))
+        })?;
+        let layout = self.layout(name)?;
+        let whole = (!layout.global.is_empty()).then(|| self.extents(name, &layout.global));
+        let count = self.extents(name, &layout.dimensions)?;
+        let (before, after): (Vec<String>, Vec<String>) = layout.ghosts.iter().cloned().unzip();
+        let (before, after) = (self.extents(name, &before)?, self.extents(name, &after)?);
+        let mut ghosts: Vec<(u64, u64)> = before.into_iter().zip(after).collect();
+        ghosts.resize(count.len(), (0, 0));
+        if count.iter().zip(&ghosts).any(|(&all, &(before, after))| before + after > all) {
+            return Err(Error::Input(format!(
+                "variable {name:?}: its ghost zones {ghosts:?} are larger than its block {count:?}"
+            )));
+        }
+        Ok(Shape {
+            kind: layout.kind,
+            count,
+            ghosts,
+            whole: whole.transpose()?,
+            attributes: described.attributes.clone(),
+            enabled: described.enabled,
+        })
+    }
+
+    /// Extents of Fortran's order, or positions, in C's.
+    pub fn reorder<T>(&self, extents: &mut [T]) {
+        if self.fortran {
+            extents.reverse();
+        }
+    }
+
+    fn layout(&self, variable: &str) -> Result<&Layout> {
+        let name = &self.variables[variable].layout;
+        self.layouts.get(name).ok_or_else(|| {
+            Error::Input(format!("<variable name=\"{variable}\">: there is no layout {name:?}"))
+        })
+    }
+
+    fn extents(&self, variable: &str, expressions: &[String]) -> Result<Vec<u64>> {
+        let mut found = Vec::new();
+        for text in expressions {
+            let value = evaluate(text, &|name| self.parameters.get(name).map(|one| one.value));
+            let extent = value.and_then(|value| {
+                // As integers are divided, though parameters may be of any kind.
+                let whole = value.trunc();
+                (0.0..=9.0e15)
+                    .contains(&whole)
+                    .then_some(whole as u64)
+                    .ok_or_else(|| format!("is {value}"))
+            });
+            found.push(extent.map_err(|told| {
+                Error::Input(format!("variable {variable:?}: extent {text:?} {told}"))
+            })?);
+        }
+        self.reorder(&mut found);
+        Ok(found)
+    }
+
+    /// What stands within `<data>` or a group.
+    fn group(&mut self, within: Node<'_, '_>, prefix: &str, depth: usize) -> Result<()> {
+        if depth > DEPTH_MAX {
+            return Err(Error::Input(format!("<group>: more than {DEPTH_MAX} within each other")));
+        }
+        for one in within.children().filter(Node::is_element) {
+            match one.tag_name().name() {
+                "parameter" => {
+                    let (name, kind) = (named(one)?, kind(one)?);
+                    let text = one.attribute("value").unwrap_or("0").trim();
+                    // Texts, which no extent depends on, are left out.
+                    if let (Some(kind), Ok(value)) = (kind, text.parse()) {
+                        self.parameters.insert(name, Parameter { kind, value });
+                    }
+                }
+                "layout" => {
+                    let name = named(one)?;
+                    let Some(kind) = kind(one)? else {
+                        return Err(Error::Input(format!(
+                            "<layout name=\"{name}\">: text is no type of data here"
+                        )));
+                    };
+                    let list = |key: &str| {
+                        let text = one.attribute(key).unwrap_or_default();
+                        let parts = text.split(',').map(|part| part.trim().to_owned());
+                        parts.filter(|part| !part.is_empty()).collect::<Vec<_>>()
+                    };
+                    let (dimensions, global) = (list("dimensions"), list("global"));
+                    let ghosts = list("ghosts");
+                    let ghosts = ghosts.iter().map(|one| one.split_once(':'));
+                    let ghosts: Option<Vec<(String, String)>> = ghosts
+                        .map(|pair| pair.map(|(one, other)| (one.to_owned(), other.to_owned())))
+                        .collect();
+                    let ghosts = ghosts.filter(|all| [0, dimensions.len()].contains(&all.len()));
+                    let ghosts = ghosts.ok_or_else(|| {
+                        Error::Input(format!(
+                            "<layout name=\"{name}\">: ghosts are pairs \"before:after\", as many \
+                             as dimensions"
+                        ))
+                    })?;
+                    if dimensions.is_empty()
+                        || !(global.is_empty() || global.len() == dimensions.len())
+                    {
+                        return Err(Error::Input(format!(
+                            "<layout name=\"{name}\">: dimensions are needed, and as many in global"
+                        )));
+                    }
+                    self.layouts.insert(name, Layout { kind, dimensions, global, ghosts });
+                }
+                "variable" => {
+                    let name = format!("{prefix}{}", named(one)?);
+                    let layout = one.attribute("layout").ok_or_else(|| {
+                        Error::Input(format!("<variable name=\"{name}\">: has no layout"))
+                    })?;
+                    let mut attributes = Attributes::new();
+                    for (key, name) in [("unit", "units"), ("comment", "comment"), ("mesh", "mesh")]
+                    {
+                        if let Some(text) = one.attribute(key).filter(|text| !text.is_empty()) {
+                            let value = Value::Text(text.to_owned());
+                            set_attribute(&mut attributes, name, value)?;
+                        }
+                    }
+                    let enabled = one.attribute("enabled") != Some("false");
+                    let layout = layout.to_owned();
+                    self.variables.insert(name, Described { layout, attributes, enabled });
+                }
+                "group" => {
+                    let deeper = format!("{prefix}{}/", named(one)?);
+                    self.group(one, &deeper, depth + 1)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn child<'a, 'b>(node: Node<'a, 'b>, name: &str) -> Option<Node<'a, 'b>> {
+    node.children().find(|one| one.tag_name().name() == name)
+}
+
+fn named(node: Node<'_, '_>) -> Result<String> {
+    let element = node.tag_name().name();
+    let name = node.attribute("name").filter(|name| !name.is_empty());
+    name.map(str::to_owned).ok_or_else(|| Error::Input(format!("<{element}>: has no name")))
+}
+
+fn number(node: Node<'_, '_>, key: &str) -> Result<Option<usize>> {
+    let Some(text) = node.attribute(key) else { return Ok(None) };
+    let element = node.tag_name().name();
+    text.trim()
+        .parse()
+        .map(Some)
+        .map_err(|_| Error::Input(format!("<{element} {key}=\"{text}\">: is no whole number")))
+}
+
+/// The type of a layout or a parameter; `None` for text.
+fn kind(node: Node<'_, '_>) -> Result<Option<Type>> {
+    let (element, text) = (node.tag_name().name(), node.attribute("type").unwrap_or_default());
+    Ok(Some(match text {
+        "short" => Type::Int16,
+        "int" | "integer" => Type::Int32,
+        "long" => Type::Int64,
+        "float" | "real" => Type::Float32,
+        "double" => Type::Float64,
+        "char" | "character" => Type::Int8,
+        "string" | "label" => return Ok(None),
+        _ => {
+            return Err(Error::Input(format!(
+                "<{element} type=\"{text}\">: allowed: short, int, long, float, double, char"
+            )));
+        }
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const FILE: &str = r#"<?xml version="1.0"?>
+<simulation name="life" language="c" xmlns="http://example.org/model">
+  <architecture>
+    <domains count="1"/><dedicated cores="2" nodes="0"/><buffer name="b" size="1048576"/>
+  </architecture>
+  <data>
+    <parameter name="W" type="int" value="96"/>
+    <parameter name="size" type="int" value="1"/>
+    <parameter name="title" type="string" value="a title"/>
+    <layout name="cells" type="double" dimensions="W/size, (W+1)*2" global="W,194"/>
+    <layout name="one" type="int" dimensions="1"/>
+    <group name="wind"><group name="at"><variable name="u" layout="cells" unit="m/s"/></group></group>
+    <variable name="n" layout="one" enabled="false"/>
+  </data>
+  <storage><store name="s" type="HDF5"><option key="FilesPath"> out/ </option></store></storage>
+</simulation>"#;
+
+    #[test]
+    fn a_file_says_who_writes_and_what() {
+        let mut found = Description::parse(FILE).unwrap();
+        let (config, nodes) = found.config().unwrap();
+        assert_eq!((config.approach_text().as_str(), nodes), ("dc:2", None));
+        assert_eq!((config.buffer, config.output), (Bytes(1048576.0), PathBuf::from("out/")));
+        found.parameter("size").unwrap().value = 5.0;
+        let shape = found.shape("wind/at/u").unwrap();
+        assert_eq!((shape.count, shape.whole), (vec![19, 194], Some(vec![96, 194])));
+        assert_eq!(shape.attributes, [("units".to_owned(), Value::Text("m/s".to_owned()))]);
+        assert!(shape.enabled && !found.shape("n").unwrap().enabled);
+    }
+
+    #[test]
+    fn extents_of_fortran_are_turned_round() {
+        let found =
+            Description::parse(&FILE.replace("language=\"c\"", "language=\"fortran\"")).unwrap();
+        assert_eq!(found.shape("wind/at/u").unwrap().count, [194, 96]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (from, to, words) in [
+            ("<architecture>", "<architectures>", "is not XML"),
+            ("dedicated cores", "dedicate cores", "has no <dedicated>"),
+            ("cores=\"2\"", "cores=\"two\"", "is no whole number"),
+            ("cores=\"2\"", "cores=\"9999\"", "writers = 9999"),
+            ("layout=\"cells\"", "layout=\"cell\"", "there is no layout \"cell\""),
+            ("type=\"double\"", "type=\"quad\"", "<layout type=\"quad\">"),
+            ("global=\"W,194\"", "global=\"W\"", "as many in global"),
+            ("(W+1)*2", "(W+1*2", "lacks a )"),
+            ("(W+1)*2", "W/0", "divides by 0"),
+            ("type=\"double\" d", "type=\"double\" ghosts=\"1,2\" d", "\"before:after\""),
+            ("type=\"double\" d", "type=\"double\" ghosts=\"90:7,0:0\" d", "larger than its block"),
+            ("(W+1)*2", "V", "\"V\", which is no parameter"),
+            ("(W+1)*2", "0-W", "is -96"),
+            ("(W+1)*2", "W W", "not understood"),
+            ("<?xml version=\"1.0\"?>", "<!DOCTYPE a [<!ENTITY b \"c\">]>", "is not XML"),
+        ] {
+            let text = FILE.replace(from, to);
+            assert_ne!(text, FILE, "{from}");
+            let told = Description::parse(&text).and_then(|found| {
+                found.config()?;
+                found.shape("wind/at/u")
+            });
+            let told = told.unwrap_err().to_string();
+            assert!(told.contains(words), "{to}: {told}");
+        }
+        let found = Description::parse(FILE).unwrap();
+        assert!(found.shape("u").unwrap_err().to_string().contains("there are: n, wind/at/u"));
+    }
+
+    proptest! {
+        /// Against the plain statement: which elements of a block are its own, one by one.
+        #[test]
+        fn ghost_zones_are_left_out(
+            axes in prop::collection::vec((0u64..3, 0u64..4, 0u64..3), 1..4)
+        ) {
+            let shape = Shape {
+                kind: Type::Int8,
+                count: axes.iter().map(|&(before, own, after)| before + own + after).collect(),
+                ghosts: axes.iter().map(|&(before, _, after)| (before, after)).collect(),
+                whole: None,
+                attributes: Attributes::new(),
+                enabled: true,
+            };
+            let mut expected = Vec::new();
+            for at in 0..shape.count.iter().product::<u64>() {
+                let mut left = at;
+                let own = shape.count.iter().zip(&shape.ghosts).rev().all(|(&all, &(before, after))| {
+                    let index = left % all;
+                    left /= all;
+                    (before..all - after).contains(&index)
+                });
+                if own {
+                    expected.push(at);
+                }
+            }
+            let (starts, length) = shape.rows();
+            let found: Vec<u64> = starts.iter().flat_map(|&one| one..one + length).collect();
+            prop_assert_eq!(found, expected);
+        }
+
+        #[test]
+        fn no_text_panics(text in "\\PC{0,200}", at in 0usize..1000, cut in 0usize..100) {
+            let _ = Description::parse(&text);
+            // And a file in which something is missing.
+            let start = at.min(FILE.len());
+            let damaged = format!("{}{}", &FILE[..start], &FILE[(start + cut).min(FILE.len())..]);
+            if let Ok(found) = Description::parse(&damaged) {
+                let _ = (found.config(), found.shape("wind/at/u"));
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Extents that depend on parameters: `(NX + 1) / size * 2`.
+
+/// Parentheses within each other, at most.
+const DEPTH_MAX: usize = 64;
+
+/// The value of an expression of whole numbers and parameters, with + - * / % and parentheses.
+pub fn evaluate(
+    text: &str,
+    parameter: &dyn Fn(&str) -> Option<f64>,
+) -> std::result::Result<f64, String> {
+    let mut reader = Expression { left: text.trim_start(), parameter, depth: 0 };
+    let found = reader.sum()?;
+    if reader.left.is_empty() {
+        Ok(found)
+    } else {
+        Err(format!("is not understood at {:?}", reader.left))
+    }
+}
+
+struct Expression<'a> {
+    left: &'a str,
+    parameter: &'a dyn Fn(&str) -> Option<f64>,
+    depth: usize,
+}
+
+impl Expression<'_> {
+    fn sum(&mut self) -> std::result::Result<f64, String> {
+        let mut found = self.product()?;
+        loop {
+            if self.takes('+') {
+                found += self.product()?;
+            } else if self.takes('-') {
+                found -= self.product()?;
+            } else {
+                return Ok(found);
+            }
+        }
+    }
+
+    fn product(&mut self) -> std::result::Result<f64, String> {
+        let mut found = self.atom()?;
+        loop {
+            if self.takes('*') {
+                found *= self.atom()?;
+            } else if self.takes('/') {
+                let by = self.divisor()?;
+                found = (found / by).trunc();
+            } else if self.takes('%') {
+                let by = self.divisor()?;
+                found %= by;
+            } else {
+                return Ok(found);
+            }
+        }
+    }
+
+    fn divisor(&mut self) -> std::result::Result<f64, String> {
+        let found = self.atom()?;
+        if found == 0.0 { Err("divides by 0".to_owned()) } else { Ok(found) }
+    }
+
+    fn atom(&mut self) -> std::result::Result<f64, String> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(format!("has more than {DEPTH_MAX} parentheses within each other"));
+        }
+        let found = if self.takes('(') {
+            let inner = self.sum()?;
+            if !self.takes(')') {
+                return Err("lacks a )".to_owned());
+            }
+            inner
+        } else if self.takes('-') {
+            -self.atom()?
+        } else {
+            self.word()?
+        };
+        self.depth -= 1;
+        Ok(found)
+    }
+
+    fn word(&mut self) -> std::result::Result<f64, String> {
+        let part = |letter: char| letter.is_alphanumeric() || "_.".contains(letter);
+        let end = self.left.find(|letter| !part(letter)).unwrap_or(self.left.len());
+        let (word, rest) = self.left.split_at(end);
+        if word.is_empty() {
+            return Err(format!("is not understood at {:?}", self.left));
+        }
+        self.left = rest.trim_start();
+        if word.starts_with(|letter: char| letter.is_ascii_digit()) {
+            return word.parse().map_err(|_| format!("has {word:?}, which is no number"));
+        }
+        (self.parameter)(word).ok_or_else(|| format!("has {word:?}, which is no parameter"))
+    }
+
+    fn takes(&mut self, sign: char) -> bool {
+        match self.left.strip_prefix(sign) {
+            Some(rest) => {
+                self.left = rest.trim_start();
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "\\PC{0,200}") {
+            let _ = evaluate(&text, &|_| Some(2.0));
+        }
+
+        #[test]
+        fn expressions_are_what_they_are_in_c(a in 0i64..1000, b in 1i64..50, c in 0i64..50) {
+            let names = |name: &str| match name { "a" => Some(a as f64), "b" => Some(b as f64), _ => None };
+            let text = format!("(a + {c}) / b * 2 - a % b");
+            prop_assert_eq!(evaluate(&text, &names), Ok(((a + c) / b * 2 - a % b) as f64));
+        }
+    }
+}

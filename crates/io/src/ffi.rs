@@ -1,0 +1,481 @@
+//! What C and Fortran call: `wattio_io.h` says what each call does.
+//!
+//! A handle may be used by several threads: each call holds its lock. Nothing of Rust's leaves a call:
+//! a panic becomes a code.
+#![allow(unsafe_code)]
+#![allow(clippy::missing_safety_doc)]
+
+pub mod damaris;
+mod peers;
+
+pub use peers::CPeers;
+
+use crate::block::{Type, Value};
+use crate::error::{Error, Result};
+use crate::open::{self, JobReport, Member, RankReport};
+use crate::peers::Peers;
+use crate::session::Session;
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, OsStr, c_char, c_double, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+const OK: c_int = 0;
+const STEP_FAILED: c_int = 1;
+const INPUT: c_int = 2;
+const HOST: c_int = 3;
+const TIMED_OUT: c_int = 4;
+const INTERNAL: c_int = 5;
+
+thread_local! {
+    static LAST_ERROR: RefCell<CString> = RefCell::default();
+}
+
+/// A session, as programs hold it.
+pub struct Handle {
+    state: Mutex<State>,
+}
+
+enum State {
+    /// A rank of a job with peers.
+    Member(Box<Member>),
+    /// A rank that has met its writer at a path.
+    Alone(Box<Session>, usize, String),
+}
+
+// SAFETY: pointers that were put deferred are followed within `wattio_io_end_step`, whose caller has
+// promised in `wattio_io.h` that they are valid until then, whichever thread calls it.
+unsafe impl Send for State {}
+
+impl State {
+    fn session(&mut self) -> Result<&mut Session> {
+        match self {
+            Self::Alone(session, ..) => Ok(session),
+            Self::Member(member) => member
+                .session
+                .as_mut()
+                .ok_or_else(|| Error::Input("this rank only writes (is_writer)".to_owned())),
+        }
+    }
+}
+
+/// Run a call; its code, and the text of what went wrong.
+fn call(what: impl FnOnce() -> Result<()>) -> c_int {
+    let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(what));
+    let (code, text) = match found {
+        Ok(Ok(())) => return OK,
+        Ok(Err(error)) => {
+            let code = match &error {
+                Error::StepFailed(_) => STEP_FAILED,
+                Error::Input(_) => INPUT,
+                Error::Host(_) => HOST,
+                Error::TimedOut(_) => TIMED_OUT,
+            };
+            (code, error.to_string())
+        }
+        Err(_) => (INTERNAL, "a fault within wattio_io; please report it".to_owned()),
+    };
+    let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
+    LAST_ERROR.with(|last| *last.borrow_mut() = text);
+    code
+}
+
+/// Run a call on a handle.
+///
+/// # Safety
+///
+/// The handle is null, or one that an open call has given and that has not been closed.
+unsafe fn with(handle: *mut Handle, what: impl FnOnce(&mut State) -> Result<()>) -> c_int {
+    call(|| {
+        // SAFETY: as the caller says.
+        let handle = unsafe { handle.as_ref() };
+        let handle = handle.ok_or_else(|| Error::Input("the handle is NULL".to_owned()))?;
+        what(&mut handle.state.lock().unwrap_or_else(PoisonError::into_inner))
+    })
+}
+
+/// # Safety
+///
+/// `at` is null, or a string that ends with NUL.
+unsafe fn text<'a>(at: *const c_char, what: &str) -> Result<&'a str> {
+    if at.is_null() {
+        return Err(Error::Input(format!("{what} is NULL")));
+    }
+    // SAFETY: as the caller says.
+    let found = unsafe { CStr::from_ptr(at) };
+    found.to_str().map_err(|_| Error::Input(format!("{what} is no UTF-8 text")))
+}
+
+/// # Safety
+///
+/// As `text`.
+unsafe fn path(at: *const c_char, what: &str) -> Result<PathBuf> {
+    if at.is_null() {
+        return Err(Error::Input(format!("{what} is NULL")));
+    }
+    // SAFETY: as the caller says.
+    Ok(PathBuf::from(OsStr::from_bytes(unsafe { CStr::from_ptr(at) }.to_bytes())))
+}
+
+/// Extents; none for null.
+///
+/// # Safety
+///
+/// `at` is null, or points to so many numbers.
+unsafe fn extents(at: *const i64, count: usize, what: &str) -> Result<Option<Vec<u64>>> {
+    if at.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: as the caller says.
+    let found = unsafe { std::slice::from_raw_parts(at, count) };
+    let one = |&number: &i64| {
+        u64::try_from(number)
+            .map_err(|_| Error::Input(format!("{what} {found:?}: an extent is below 0")))
+    };
+    found.iter().map(one).collect::<Result<_>>().map(Some)
+}
+
+/// # Safety
+///
+/// `at` is null or can be written to.
+unsafe fn put<T>(at: *mut T, value: T) {
+    if !at.is_null() {
+        // SAFETY: as the caller says.
+        unsafe { at.write(value) };
+    }
+}
+
+/// The folder that this library lies in.
+fn own_folder() -> Option<PathBuf> {
+    // SAFETY: a structure of plain pointers.
+    let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
+    let here: *const c_void = (wattio_io_error as *const ()).cast();
+    // SAFETY: the address is of this library; the structure is filled.
+    let named = unsafe { libc::dladdr(here, &raw mut found) != 0 && !found.dli_fname.is_null() };
+    if !named {
+        return None;
+    }
+    // SAFETY: a string that lives as long as the library is loaded.
+    let name = unsafe { CStr::from_ptr(found.dli_fname) };
+    Path::new(OsStr::from_bytes(name.to_bytes())).parent().map(Path::to_owned)
+}
+
+fn handle(state: State) -> *mut Handle {
+    Box::into_raw(Box::new(Handle { state: Mutex::new(state) }))
+}
+
+#[unsafe(no_mangle)]
+#[allow(missing_docs)]
+pub unsafe extern "C" fn wattio_io_open(
+    config: *const c_char,
+    meeting: *const c_char,
+    rank: i64,
+    ranks: i64,
+    io: *mut *mut Handle,
+) -> c_int {
+    call(|| {
+        // SAFETY: as `wattio_io.h` asks, here and in all calls below.
+        unsafe { put(io, std::ptr::null_mut()) };
+        let config = unsafe { path(config, "config")? };
+        let meeting = unsafe { path(meeting, "path")? };
+        if io.is_null() {
+            return Err(Error::Input("io is NULL".to_owned()));
+        }
+        let number = |value: i64, what: &str| {
+            usize::try_from(value).map_err(|_| Error::Input(format!("{what} = {value}")))
+        };
+        let (rank, ranks) = (number(rank, "rank")?, number(ranks, "ranks")?);
+        let beside = own_folder();
+        let (session, approach) =
+            open::open_path(&config, &meeting, rank, ranks, beside.as_deref())?;
+        unsafe { put(io, handle(State::Alone(Box::new(session), rank, approach))) };
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+#[allow(missing_docs)]
+pub unsafe extern "C" fn wattio_io_open_peers(
+    peers: *const CPeers,
+    config: *const c_char,
+    io: *mut *mut Handle,
+) -> c_int {
+    call(|| {
+        unsafe { put(io, std::ptr::null_mut()) };
+        let peers = unsafe { peers.as_ref() }.copied();
+        let peers = peers.ok_or_else(|| Error::Input("peers is NULL".to_owned()))?;
+        // Rank 0's counts; on others it may be NULL.
+        let config = match unsafe { path(config, "config") } {
+            Err(error) if peers.rank() == 0 => return Err(error),
+            found => found.unwrap_or_default(),
+        };
+        let member = Member::open(Arc::new(peers), &config, own_folder().as_deref())?;
+        unsafe { put(io, handle(State::Member(Box::new(member)))) };
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+#[allow(missing_docs)]
+pub unsafe extern "C" fn wattio_io_is_writer(io: *mut Handle, yes: *mut c_int) -> c_int {
+    unsafe {
+        with(io, |state| {
+            put(yes, c_int::from(matches!(state, State::Member(member) if member.is_writer())));
+            Ok(())
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+#[allow(missing_docs)]
+pub unsafe extern "C" fn wattio_io_variable(
+    io: *mut Handle,
+    name: *const c_char,
+    kind: i64,
+    axes: i64,
+    count: *const i64,
+    global_shape: *const i64,
+    offset: *const i64,
+    variable: *mut i64,
+) -> c_int {
+    unsafe {
+        with(io, |state| {
+            let name = text(name, "name")?;
+            let refuse = |told: &str| Error::Input(format!("variable {name}: {told}"));
+            let kind = Type::of(kind).ok_or_else(|| {
+                refuse(&format!("type {kind} is none of WATTIO_IO_INT8 to WATTIO_IO_FLOAT64"))
+            })?;
+            if !(0..=64).contains(&axes) {
+                return Err(refuse(&format!(
+                    "{axes} axes; allowed: 0 to 32, as many in count, global_shape and offset"
+                )));
+            }
+            let axes = axes as usize;
+            let count = extents(count, axes, "count")?;
+            let count = match count {
+                None if axes > 0 => return Err(refuse("count is NULL")),
+                found => found.unwrap_or_default(),
+            };
+            let whole = extents(global_shape, axes, "global_shape")?;
+            let offset = extents(offset, axes, "offset")?;
+            let place = match (&whole, &offset) {
+                (Some(whole), Some(offset)) => Some((&whole[..], &offset[..])),
+                (None, None) => None,
+                _ => return Err(refuse("global_shape and offset go together")),
+            };
+            let found = state.session()?.declare(name, kind, &count, place)?;
+            put(variable, found as i64);
+            Ok(())
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+#[allow(missing_docs)]
+pub unsafe extern "C" fn wattio_io_attribute_text(
+    io: *mut Handle,
+    variable: i64,
+    name: *const c_char,
+    value: *const c_char,
+) -> c_int {
+    unsafe {
+        with(io, |state| {
+            let (name, value) = (text(name, "name")?, text(value, "value")?);
+            let value = Value::Text(value.to_owned());
+            state.session()?.attribute(target(variable)?, name, value)
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+#[allow(missing_docs)]
+pub unsafe extern "C" fn wattio_io_attribute_number(
+    io: *mut Handle,
+    variable: i64,
+    name: *const c_char,
+    value: c_double,
+) -> c_int {
+    unsafe {
+        with(io, |state| {
+            let name = text(name, "name")?;
+            state.session()?.attribute(target(variable)?, name, Value::Number(value))
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+#[allow(missing_docs)]
+pub unsafe extern "C" fn wattio_io_begin_step(io: *mut Handle, step: i64) -> c_int {
+    unsafe {
+        with(io, |state| {
+            let step = number_of(step)?;
+            state.session()?.begin_step(step)
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+#[allow(missing_docs)]
+pub unsafe extern "C" fn wattio_io_allocate(
+    io: *mut Handle,
+    variable: i64,
+    data: *mut *mut c_void,
+) -> c_int {
+    unsafe {
+        with(io, |state| {
+            put(data, std::ptr::null_mut());
+            let found = state.session()?.allocate(which(variable)?)?;
+            put(data, found.cast());
+            Ok(())
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+#[allow(missing_docs)]
+pub unsafe extern "C" fn wattio_io_commit(io: *mut Handle, variable: i64) -> c_int {
+    unsafe { with(io, |state| state.session()?.commit(which(variable)?)) }
+}
+
+#[unsafe(no_mangle)]
+#[allow(missing_docs)]
+pub unsafe extern "C" fn wattio_io_put(
+    io: *mut Handle,
+    variable: i64,
+    data: *const c_void,
+    mode: c_int,
+) -> c_int {
+    unsafe {
+        with(io, |state| {
+            if data.is_null() {
+                return Err(Error::Input("data is NULL".to_owned()));
+            }
+            let deferred = match mode {
+                0 => false,
+                1 => true,
+                _ => {
+                    return Err(Error::Input(format!(
+                        "mode {mode}; allowed: WATTIO_IO_SYNC, WATTIO_IO_DEFERRED"
+                    )));
+                }
+            };
+            state.session()?.put(which(variable)?, data.cast(), deferred)
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+#[allow(missing_docs)]
+pub unsafe extern "C" fn wattio_io_end_step(io: *mut Handle) -> c_int {
+    unsafe { with(io, |state| state.session()?.end_step()) }
+}
+
+#[unsafe(no_mangle)]
+#[allow(missing_docs)]
+pub unsafe extern "C" fn wattio_io_flush(io: *mut Handle) -> c_int {
+    unsafe { with(io, |state| state.session()?.flush()) }
+}
+
+#[unsafe(no_mangle)]
+#[allow(missing_docs)]
+pub unsafe extern "C" fn wattio_io_is_durable(
+    io: *mut Handle,
+    step: i64,
+    yes: *mut c_int,
+) -> c_int {
+    unsafe {
+        with(io, |state| {
+            put(yes, 0);
+            let found = state.session()?.is_durable(number_of(step)?)?;
+            put(yes, c_int::from(found));
+            Ok(())
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+#[allow(missing_docs)]
+pub unsafe extern "C" fn wattio_io_wait_durable(
+    io: *mut Handle,
+    step: i64,
+    seconds: c_double,
+) -> c_int {
+    unsafe {
+        with(io, |state| {
+            let limit = if seconds < 0.0 {
+                None
+            } else {
+                let told = || Error::Input(format!("{seconds} seconds cannot be waited"));
+                Some(Duration::try_from_secs_f64(seconds).map_err(|_| told())?)
+            };
+            state.session()?.wait_durable(number_of(step)?, limit)
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+#[allow(missing_docs)]
+pub unsafe extern "C" fn wattio_io_close(
+    io: *mut *mut Handle,
+    report: *mut c_char,
+    bytes: usize,
+    needed: *mut usize,
+) -> c_int {
+    call(|| {
+        let at = unsafe { io.as_mut() };
+        let at = at.ok_or_else(|| Error::Input("io is NULL".to_owned()))?;
+        if at.is_null() {
+            return Err(Error::Input("the handle is NULL".to_owned()));
+        }
+        // SAFETY: the handle's own memory, taken back once: the caller's pointer is null from now on.
+        let handle = unsafe { Box::from_raw(std::mem::replace(at, std::ptr::null_mut())) };
+        let state = handle.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (found, end) = match state {
+            State::Member(mut member) => member.close(),
+            State::Alone(mut session, rank, approach) => {
+                let end = session.close();
+                let own = RankReport { rank, compute: Some(session.report()), writer: None };
+                (JobReport { approach, ranks: vec![own] }, end)
+            }
+        };
+        let text = serde_json::to_string(&found).unwrap_or_default();
+        unsafe { put(needed, text.len() + 1) };
+        if !report.is_null() && bytes > 0 {
+            let length = text.len().min(bytes - 1);
+            // SAFETY: there is room for so many bytes.
+            unsafe {
+                std::ptr::copy_nonoverlapping(text.as_ptr(), report.cast(), length);
+                report.add(length).write(0);
+            }
+        }
+        end
+    })
+}
+
+#[unsafe(no_mangle)]
+#[allow(missing_docs)]
+pub extern "C" fn wattio_io_error() -> *const c_char {
+    LAST_ERROR.with(|last| last.borrow().as_ptr())
+}
+
+#[unsafe(no_mangle)]
+#[allow(missing_docs)]
+pub extern "C" fn wattio_io_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}
+
+fn which(variable: i64) -> Result<usize> {
+    usize::try_from(variable)
+        .map_err(|_| Error::Input(format!("variable number {variable}: none is below 0")))
+}
+
+/// A variable, or the step that has begun.
+fn target(variable: i64) -> Result<Option<usize>> {
+    if variable == -1 { Ok(None) } else { which(variable).map(Some) }
+}
+
+fn number_of(step: i64) -> Result<u64> {
+    u64::try_from(step).map_err(|_| Error::Input(format!("step {step}: steps begin at 0 and rise")))
+}

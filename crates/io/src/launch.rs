@@ -1,0 +1,156 @@
+//! Starting writers: a child process of a rank, which is told what to do over its standard input.
+
+use crate::bell::START;
+use crate::config::Config;
+use crate::error::{Error, Result, host};
+use crate::job::{Account, Answer, Job, Lines};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// The program that writes.
+pub const PROGRAM: &str = "wattio-io-writer";
+/// Where tests say that it lies.
+const VARIABLE: &str = "WATTIO_IO_WRITER";
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // One that was never told what to do, or does not answer, has nothing to write.
+        if !self.told {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// A writer that this rank has started.
+#[derive(Debug)]
+pub struct Writer {
+    child: Child,
+    lines: Lines,
+    told: bool,
+}
+
+impl Writer {
+    /// Start one. It is in a process group of its own: a launcher that kills its ranks lets it write
+    /// what they handed over.
+    ///
+    /// # Errors
+    ///
+    /// `Host`: what was tried.
+    pub fn start(config: &Config, beside: Option<&Path>) -> Result<Self> {
+        let (own, its) = UnixStream::pair().map_err(host("a writer cannot be started"))?;
+        let mut command = command(config, beside);
+        let child = command
+            .stdin(Stdio::from(OwnedFd::from(its)))
+            .spawn()
+            .map_err(|error| not_started(&command, &error))?;
+        Ok(Self { child, lines: Lines::new(own), told: false })
+    }
+
+    /// Tell it what to do; where its clients connect, and where other writers do if it publishes.
+    ///
+    /// # Errors
+    ///
+    /// `Input` or `Host`: what the writer says.
+    pub fn instruct(&mut self, job: &Job) -> Result<(String, Option<String>)> {
+        let died = |error: Error| {
+            Error::Host(format!(
+                "the writer has died, or does not answer ({error}; see what it printed)"
+            ))
+        };
+        let what = "a writer cannot be waited for";
+        self.lines.socket().set_read_timeout(Some(START)).map_err(host(what))?;
+        self.lines.say(job).map_err(died)?;
+        let answer = self.lines.hear();
+        self.lines.socket().set_read_timeout(None).map_err(host(what))?;
+        match answer.map_err(died)? {
+            Answer::Ready { address, publisher } => {
+                self.told = true;
+                Ok((address, publisher))
+            }
+            Answer::Refused { input: true, text } => Err(Error::Input(text)),
+            Answer::Refused { input: false, text } => Err(Error::Host(text)),
+        }
+    }
+
+    /// Wait for its end, asleep.
+    ///
+    /// # Errors
+    ///
+    /// `Host` where it has died.
+    pub fn wait(&mut self) -> Result<Account> {
+        let account = self.lines.hear();
+        let _ = self.child.wait();
+        account.map_err(|_| Error::Host("the writer has died (see what it printed)".to_owned()))
+    }
+}
+
+/// Start a writer for ranks that meet it at a path; it goes on by itself.
+///
+/// # Errors
+///
+/// `Host`: what was tried.
+pub fn start_at(
+    path: &Path,
+    file: &Path,
+    config: &Config,
+    ranks: usize,
+    beside: Option<&Path>,
+) -> Result<Child> {
+    let mut command = command(config, beside);
+    command.arg("serve").arg("--config").arg(file);
+    command.arg("--ranks").arg(ranks.to_string()).arg(path).stdin(Stdio::null());
+    command.spawn().map_err(|error| not_started(&command, &error))
+}
+
+fn command(config: &Config, beside: Option<&Path>) -> Command {
+    let mut command = Command::new(program(config, beside));
+    // Nobody else has a part file open, and some parallel file systems have no locks.
+    command.process_group(0).env("HDF5_USE_FILE_LOCKING", "FALSE");
+    command
+}
+
+fn not_started(command: &Command, error: &std::io::Error) -> Error {
+    Error::Host(format!(
+        "the writer {} cannot be started: {error}; it comes with the library; name it by program = \
+         \"/path/to/{PROGRAM}\"",
+        command.get_program().to_string_lossy()
+    ))
+}
+
+/// The program: where the configuration says, beside the library, or in `PATH`.
+fn program(config: &Config, beside: Option<&Path>) -> PathBuf {
+    if let Some(path) = &config.program {
+        return path.clone();
+    }
+    if let Some(path) = std::env::var_os(VARIABLE) {
+        return PathBuf::from(path);
+    }
+    let folders = [".", "../bin", "../../bin"];
+    let near = folders.iter().filter_map(|folder| Some(beside?.join(folder).join(PROGRAM)));
+    near.into_iter().find(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(PROGRAM))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_named_or_found_beside_the_library() {
+        let folder = tempfile::tempdir().unwrap();
+        let (lib, bin) = (folder.path().join("lib"), folder.path().join("bin"));
+        for path in [&lib, &bin] {
+            std::fs::create_dir(path).unwrap();
+        }
+        std::fs::write(bin.join(PROGRAM), "").unwrap();
+        let config = Config::default();
+        assert_eq!(program(&config, Some(&lib)), lib.join("../bin").join(PROGRAM));
+        let named = Config { program: Some(PathBuf::from("/x/writer")), ..config };
+        assert_eq!(program(&named, Some(&lib)), Path::new("/x/writer"));
+        let told = Writer::start(&named, None).unwrap_err().to_string();
+        assert!(told.contains("/x/writer") && told.contains("program ="), "{told}");
+    }
+}

@@ -1,0 +1,441 @@
+//! Opening a session: roles, writers, and who meets whom.
+
+use crate::bell::Address;
+use crate::client::{self, Client};
+use crate::config::{Approach, Config};
+use crate::error::{Error, Result, host, tell};
+use crate::far::Far;
+use crate::job::{Account, Job, client_token, random_hex};
+use crate::launch::{self, Writer};
+use crate::peers::{self, Peers};
+use crate::relay::{Port, Relay, Senders};
+use crate::session::{Report, Session};
+use crate::topology::{Topology, emulated};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long whoever cannot be ended by MPI has to end by itself.
+const ABORT: Duration = Duration::from_secs(3);
+/// How long to wait between two attempts to reach a writer that starts.
+const RETRY: Duration = Duration::from_millis(2);
+
+/// An error as ranks tell each other.
+#[derive(Debug, Serialize, Deserialize)]
+struct Told {
+    input: bool,
+    text: String,
+}
+
+impl From<Error> for Told {
+    fn from(error: Error) -> Self {
+        Self { input: matches!(error, Error::Input(_)), text: error.to_string() }
+    }
+}
+
+impl From<Told> for Error {
+    fn from(told: Told) -> Self {
+        if told.input { Self::Input(told.text) } else { Self::Host(told.text) }
+    }
+}
+
+/// What rank 0 tells all: what to do, or why it cannot be.
+#[derive(Serialize, Deserialize)]
+struct Plan {
+    config: Config,
+    dedicated_nodes: Option<usize>,
+    id: String,
+    token: String,
+}
+
+/// A rank of a job that has started.
+pub struct Member {
+    /// What the rank hands over by; absent on ranks that only write.
+    pub session: Option<Session>,
+    relay: Option<Senders>,
+    writer: Option<Writer>,
+    peers: Arc<dyn Peers>,
+    approach: String,
+}
+
+/// What all ranks' calls have cost, and what became of dumps.
+#[derive(Debug, Serialize)]
+pub struct JobReport {
+    /// The approach, as one writes it.
+    pub approach: String,
+    /// The ranks' own, by rank; of this rank alone on others than rank 0.
+    pub ranks: Vec<RankReport>,
+}
+
+/// What a rank tells at the end.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RankReport {
+    /// The rank.
+    pub rank: usize,
+    /// What its calls have cost; absent on ranks that only write.
+    pub compute: Option<Report>,
+    /// What its writer did, where it had one of its own.
+    pub writer: Option<Account>,
+}
+
+impl Member {
+    /// Start on all ranks; rank 0's file counts. Collective.
+    ///
+    /// # Errors
+    ///
+    /// `Input` or `Host`, the same kind and words on all ranks.
+    pub fn open(peers: Arc<dyn Peers>, config: &Path, beside: Option<&Path>) -> Result<Self> {
+        let mut plan = plan(&*peers, config)?;
+        let nodes = match plan.config.ranks_per_node {
+            Some(count) => emulated(peers.size(), count),
+            None => nodes(&*peers)?,
+        };
+        if let Some(dedicated) = plan.dedicated_nodes {
+            plan.config.ratio = ratio(&nodes, dedicated)?;
+        }
+        let config = &plan.config;
+        let topology = Topology::plan(config, &nodes)?;
+        let machines = peers::gather(&*peers, &peers.machine())?;
+        let spread = machines.iter().any(|&one| one != machines[0]);
+        let writing = topology.writing();
+        let (rank, root) = (peers.rank(), writing.first().copied().unwrap_or_default());
+        let mut writer = None;
+        let mut answer = Ok((String::new(), None));
+        let job = |publisher: Option<String>| Job {
+            id: plan.id.clone(),
+            config: config.clone(),
+            approach: config.approach_text(),
+            process: rank,
+            clients: topology.clients(rank),
+            share: topology.share(topology.clients(rank)[0], config.buffer.value() as u64),
+            computing: if rank == root { topology.computing() } else { Vec::new() },
+            publisher,
+            writers: writing.len(),
+            token: plan.token.clone(),
+            spread,
+            address: None,
+        };
+        // The one that publishes sees to the folder before others write there.
+        if writing.contains(&rank) {
+            match Writer::start(config, beside) {
+                Ok(mut started) => {
+                    if rank == root {
+                        answer = started.instruct(&job(None));
+                    }
+                    writer = Some(started);
+                }
+                Err(error) => answer = Err(error),
+            }
+        }
+        let published = answer.clone().map(|answer| answer.1.unwrap_or_default());
+        let published: std::result::Result<String, Told> = peers::broadcast(
+            &*peers,
+            (rank == root).then(|| published.map_err(Told::from)).as_ref(),
+            root,
+        )?;
+        if let (Ok(publisher), Some(writer), Ok(_)) = (&published, &mut writer, &answer)
+            && rank != root
+        {
+            answer = writer.instruct(&job(Some(publisher.clone())));
+        }
+        let answer = match published {
+            Ok(_) => answer.map(|answer| answer.0),
+            Err(told) => Err(told.into()),
+        };
+        let addresses = agree(&*peers, answer)?;
+        let meeting = Meeting { peers: &peers, plan: &plan, topology: &topology, spread };
+        let (session, relay) = if config.approach == Approach::Dn {
+            meeting.far(&addresses[rank], writing.contains(&rank))?
+        } else {
+            (meeting.near(&addresses)?, None)
+        };
+        Ok(Self { session, relay, writer, peers, approach: config.approach_text() })
+    }
+
+    /// Whether this rank only writes.
+    #[must_use]
+    pub fn is_writer(&self) -> bool {
+        self.session.is_none()
+    }
+
+    /// On a rank that only writes: wait until its writer has done so, asleep.
+    ///
+    /// # Errors
+    ///
+    /// Does not come back where the writer has died: it ends all ranks.
+    fn wait(&mut self) -> Result<Option<Account>> {
+        let Some(writer) = &mut self.writer else { return Ok(None) };
+        let relayed = self.relay.take().map_or(Ok(()), |senders| senders.run(&*self.peers));
+        relayed
+            .and_then(|()| writer.wait())
+            .map(Some)
+            .inspect_err(|_| died(self.peers.rank(), self.peers.abort())())
+    }
+
+    /// Wait until everything is written, and end; what it has cost, on rank 0 of all ranks. Collective.
+    ///
+    /// # Errors
+    ///
+    /// `StepFailed` where a step failed of which no call has told, on any rank: then on all, so that
+    /// none leaves as if nothing had happened while another ends the program. The report is there all
+    /// the same.
+    pub fn close(&mut self) -> (JobReport, Result<()>) {
+        let closed = self.session.as_mut().map_or(Ok(()), Session::close);
+        let writer = self.wait().unwrap_or_default();
+        let own = RankReport {
+            rank: self.peers.rank(),
+            compute: self.session.as_ref().map(Session::report),
+            writer,
+        };
+        let told = closed.as_ref().err().map(ToString::to_string);
+        let approach = self.approach.clone();
+        let peers = &*self.peers;
+        let everybody = peers.meet().and_then(|()| peers::gather(peers, &(own, told)));
+        let everybody: Vec<(RankReport, Option<String>)> = match everybody {
+            Ok(found) => found,
+            Err(error) => return (JobReport { approach, ranks: Vec::new() }, Err(error)),
+        };
+        let first = everybody.iter().find_map(|(_, told)| told.clone());
+        let wanted = |report: &RankReport| peers.rank() == 0 || report.rank == peers.rank();
+        let ranks = everybody.into_iter().map(|(report, _)| report).filter(wanted).collect();
+        let end = closed.and(first.map_or(Ok(()), |text| Err(Error::StepFailed(text))));
+        (JobReport { approach, ranks }, end)
+    }
+}
+
+/// What ranks know when their writers are there.
+struct Meeting<'a> {
+    peers: &'a Arc<dyn Peers>,
+    plan: &'a Plan,
+    topology: &'a Topology,
+    spread: bool,
+}
+
+impl Meeting<'_> {
+    /// By memory that is shared with a writer on the same node.
+    fn near(&self, addresses: &[String]) -> Result<Option<Session>> {
+        let rank = self.peers.rank();
+        let session = self.topology.writer_of.get(&rank).map(|by| {
+            let client = self.client(rank, &addresses[*by])?;
+            client.watch(died(rank, self.peers.abort()))?;
+            let synchronous = self.plan.config.approach == Approach::Tp;
+            Ok(Session::new(Box::new(client), synchronous))
+        });
+        agreed(&**self.peers, session.transpose())
+    }
+
+    /// By messages to a rank on another node, which relays them to its writer.
+    fn far(&self, address: &str, writes: bool) -> Result<(Option<Session>, Option<Senders>)> {
+        let rank = self.peers.rank();
+        let relay = writes.then(|| {
+            let ranks = self.topology.clients(rank);
+            let near = ranks.iter().map(|&one| self.client(one, address));
+            let near = near.collect::<Result<Vec<Client>>>()?;
+            let port = Port::open(self.spread)?;
+            let address = port.address.clone();
+            Ok((Relay::new(port, ranks, self.plan.token.clone(), near), address))
+        });
+        let (relay, port) = match relay.transpose() {
+            Ok(made) => {
+                made.map_or((None, Ok(String::new())), |(relay, port)| (Some(relay), Ok(port)))
+            }
+            Err(error) => (None, Err(error)),
+        };
+        let ports = agree(&**self.peers, port)?;
+        let made: Result<(Option<Session>, Option<Senders>)> = match relay {
+            Some(relay) => relay.admit().map(|senders| (None, Some(senders))),
+            None => self.topology.writer_of.get(&rank).map_or(Ok((None, None)), |&by| {
+                let peers = Arc::clone(self.peers);
+                let far = Far::connect(&ports[by], by, &self.plan.token, peers)?;
+                watch(&far, died(rank, self.peers.abort()))?;
+                Ok((Some(Session::new(Box::new(far), false)), None))
+            }),
+        };
+        agreed(&**self.peers, made)
+    }
+
+    fn client(&self, rank: usize, address: &str) -> Result<Client> {
+        let (token, when_full) = (client_token(&self.plan.token), self.plan.config.when_full);
+        Client::connect(&Address::from(address), rank, token, when_full)
+    }
+}
+
+/// Call `died` from a thread of its own when the rank that relays is gone unasked.
+fn watch(far: &Far, died: impl FnOnce() + Send + 'static) -> Result<()> {
+    let (stream, closing) = far.watched()?;
+    client::watch(stream, closing, died)
+}
+
+fn plan(peers: &dyn Peers, config: &Path) -> Result<Plan> {
+    let make = || -> Result<Plan> {
+        let (config, dedicated_nodes) = Config::read_any(config)?;
+        Ok(Plan { config, dedicated_nodes, id: random_hex(16)?, token: random_hex(16)? })
+    };
+    let own = (peers.rank() == 0).then(|| make().map_err(Told::from));
+    let found: std::result::Result<Plan, Told> = peers::broadcast(peers, own.as_ref(), 0)?;
+    Ok(found?)
+}
+
+/// Computing nodes for each of so many that only write.
+fn ratio(nodes: &[usize], dedicated: usize) -> Result<usize> {
+    let all = nodes.iter().max().map_or(0, |last| last + 1);
+    if all <= dedicated {
+        return Err(Error::Input(format!(
+            "<dedicated>: of {all} nodes, {dedicated} leave none to compute"
+        )));
+    }
+    Ok((all - dedicated).div_ceil(dedicated))
+}
+
+/// The node of each rank: machines, in the order of their first ranks.
+fn nodes(peers: &dyn Peers) -> Result<Vec<usize>> {
+    let machines = peers::gather(peers, &peers.machine())?;
+    let mut known: Vec<usize> = Vec::new();
+    Ok(machines
+        .into_iter()
+        .map(|machine| {
+            known.iter().position(|&one| one == machine).unwrap_or_else(|| {
+                known.push(machine);
+                known.len() - 1
+            })
+        })
+        .collect())
+}
+
+/// What all ranks have; where one has none, why, on all.
+fn agree<T: Serialize + serde::de::DeserializeOwned>(
+    peers: &dyn Peers,
+    own: Result<T>,
+) -> Result<Vec<T>> {
+    let all: Vec<std::result::Result<T, Told>> = peers::gather(peers, &own.map_err(Told::from))?;
+    all.into_iter().map(|one| one.map_err(Error::from)).collect()
+}
+
+/// What this rank has, if no rank lacks its own; else why, on all.
+fn agreed<T>(peers: &dyn Peers, own: Result<T>) -> Result<T> {
+    let told = own.as_ref().map(|_| ()).map_err(Clone::clone);
+    agree(peers, told)?;
+    own
+}
+
+/// What a rank does when its writer has died: end all ranks, and itself even where the launcher, which
+/// MPI asks to do so, is stuck.
+fn died(rank: usize, abort: Box<dyn Fn() + Send>) -> impl FnOnce() + Send {
+    move || {
+        tell("wattio-io", &format!("rank {rank}: its writer has died; all ranks are ended"));
+        let _ = std::thread::Builder::new().spawn(|| {
+            std::thread::sleep(ABORT);
+            std::process::abort();
+        });
+        abort();
+    }
+}
+
+/// Remove a socket that nobody serves, as a killed writer leaves it; nothing else.
+fn remove_stale(path: &Path) -> Result<()> {
+    use std::os::unix::fs::FileTypeExt;
+    let shown = path.display();
+    let kind = match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(host(&format!("{shown}: cannot be looked at")))?.file_type(),
+    };
+    if !kind.is_socket() {
+        return Err(Error::Input(format!("{shown}: is there already, and is no socket")));
+    }
+    match Address::Path(path.to_owned()).connect() {
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {}
+        _ => {
+            return Err(Error::Host(format!(
+                "{shown}: a writer serves there that has all its ranks, or does not let this one in"
+            )));
+        }
+    }
+    std::fs::remove_file(path)
+        .map_err(host(&format!("{shown}: a socket that nobody serves cannot be removed")))
+}
+
+/// A rank that meets its writer at a path, without MPI, and the approach; the first rank starts the
+/// writer where nobody has.
+///
+/// # Errors
+///
+/// `Input`, `Host`.
+pub fn open_path(
+    file: &Path,
+    path: &Path,
+    rank: usize,
+    ranks: usize,
+    beside: Option<&Path>,
+) -> Result<(Session, String)> {
+    let (config, _) = Config::read_any(file)?;
+    if ranks == 0 || rank >= ranks {
+        return Err(Error::Input(format!("rank {rank} of {ranks}; allowed: 0 to ranks - 1")));
+    }
+    let synchronous = match config.approach {
+        Approach::Tp => true,
+        Approach::Dc => false,
+        Approach::Dn => {
+            return Err(Error::Input(
+                "approach = \"dn\" needs MPI; allowed with a path: tp, dc".to_owned(),
+            ));
+        }
+    };
+    let connect = || {
+        let client = Client::connect(&Address::Path(path.to_owned()), rank, 0, config.when_full)?;
+        // There is nobody to be ended: calls tell.
+        client.watch(|| {})?;
+        Ok(client)
+    };
+    let session = |client| (Session::new(Box::new(client), synchronous), config.approach_text());
+    if path.exists()
+        && let Ok(client) = connect()
+    {
+        return Ok(session(client));
+    }
+    // One rank looks after the writer; the others sleep until it has.
+    let mut lock = path.as_os_str().to_owned();
+    lock.push(".lock");
+    let lock = PathBuf::from(lock);
+    let what = format!("{}: cannot be locked", lock.display());
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+    let held = rustix::fs::open(&lock, flags, Mode::from_raw_mode(0o600))
+        .map_err(crate::error::kernel(&what))?;
+    rustix::fs::flock(&held, FlockOperation::LockExclusive).map_err(crate::error::kernel(&what))?;
+    let client =
+        connect().or_else(|_| start_and_connect(&connect, file, path, &config, ranks, beside));
+    // Only who waits needs it: those who come later find the socket.
+    let _ = std::fs::remove_file(&lock);
+    client.map(session)
+}
+
+/// Start a writer at a path, and reach it.
+fn start_and_connect(
+    connect: &dyn Fn() -> Result<Client>,
+    file: &Path,
+    path: &Path,
+    config: &Config,
+    ranks: usize,
+    beside: Option<&Path>,
+) -> Result<Client> {
+    remove_stale(path)?;
+    let mut child = launch::start_at(path, file, config, ranks, beside)?;
+    let until = Instant::now() + crate::bell::START;
+    loop {
+        match connect() {
+            Ok(client) => return Ok(client),
+            Err(error) => {
+                if let Ok(Some(status)) = child.try_wait() {
+                    return Err(Error::Host(format!(
+                        "the writer has ended with {status} (see what it printed)"
+                    )));
+                }
+                if Instant::now() > until {
+                    return Err(error);
+                }
+            }
+        }
+        std::thread::sleep(RETRY);
+    }
+}

@@ -1,0 +1,310 @@
+//! A rank on a dedicated node: it relays the blocks of ranks on other nodes to its writer. It sleeps
+//! until one has something, and receives only what there is room for.
+
+use crate::bell;
+use crate::block;
+use crate::client::{Client, Room};
+use crate::error::{Error, Result, host, tell};
+use crate::frame::{Frames, FromRank, ToRank};
+use crate::job::is_same_token;
+use crate::peers::Peers;
+use crate::road::{Declared, Open, Placed, Road};
+use crate::slot::Fate;
+use rustix::event::{PollFd, PollFlags};
+use std::io::Read;
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+/// Where ranks of other nodes connect.
+#[derive(Debug)]
+pub struct Port {
+    listener: TcpListener,
+    /// The address.
+    pub address: String,
+}
+
+impl Port {
+    /// Listen, on the loopback device alone if all ranks are on this machine.
+    ///
+    /// # Errors
+    ///
+    /// `Host`.
+    pub fn open(spread: bool) -> Result<Self> {
+        let what = "a port for ranks of other nodes";
+        let listener = TcpListener::bind((if spread { "0.0.0.0" } else { "127.0.0.1" }, 0))
+            .map_err(host(what))?;
+        let port = listener.local_addr().map_err(host(what))?.port();
+        let name = if spread {
+            rustix::system::uname().nodename().to_string_lossy().into_owned()
+        } else {
+            "127.0.0.1".to_owned()
+        };
+        Ok(Self { listener, address: format!("{name}:{port}") })
+    }
+}
+
+/// A dump, or a part of it, that a rank is handing over.
+struct Post {
+    step: u64,
+    end: bool,
+    declared: Vec<Declared>,
+    attributes: block::Attributes,
+    open: Open,
+    next: usize,
+}
+
+/// A rank on another node.
+struct Sender {
+    rank: usize,
+    frames: Frames,
+    near: Client,
+    post: Option<Post>,
+    told: u64,
+    ending: bool,
+    closed: bool,
+    ended: bool,
+}
+
+/// Who relays.
+pub struct Relay {
+    port: Port,
+    ranks: Vec<usize>,
+    token: String,
+    near: Vec<Client>,
+}
+
+impl Relay {
+    /// For these ranks, each with its way to the writer of this rank.
+    #[must_use]
+    pub fn new(port: Port, ranks: Vec<usize>, token: String, near: Vec<Client>) -> Self {
+        Self { port, ranks, token, near }
+    }
+
+    /// Wait for all ranks. To be called beside their `Far::connect`.
+    ///
+    /// # Errors
+    ///
+    /// `Host`.
+    pub fn admit(self) -> Result<Senders> {
+        let until = Instant::now() + bell::START;
+        let mut waiting: Vec<(usize, Client)> = self.ranks.into_iter().zip(self.near).collect();
+        let mut senders = Vec::new();
+        while !waiting.is_empty() {
+            let left = until.saturating_duration_since(Instant::now());
+            let limit = rustix::event::Timespec::try_from(left).ok();
+            let mut polled = [PollFd::new(&self.port.listener, PollFlags::IN)];
+            if left.is_zero() || matches!(rustix::event::poll(&mut polled, limit.as_ref()), Ok(0)) {
+                let missing: Vec<usize> = waiting.iter().map(|one| one.0).collect();
+                return Err(Error::Host(format!("ranks {missing:?} did not reach their writer")));
+            }
+            let Ok((stream, _)) = self.port.listener.accept() else { continue };
+            let Some((frames, rank)) = greeted(Frames::new(stream)?, &self.token, until) else {
+                continue;
+            };
+            let Some(at) = waiting.iter().position(|one| one.0 == rank) else { continue };
+            let (rank, near) = waiting.remove(at);
+            near.slot().set_asleep(true);
+            frames.say(&ToRank::Welcome(near.share()))?;
+            senders.push(Sender {
+                rank,
+                frames,
+                near,
+                post: None,
+                told: 0,
+                ending: false,
+                closed: false,
+                ended: false,
+            });
+        }
+        Ok(Senders(senders))
+    }
+}
+
+/// Who has connected; `None` for one who does not know the token, or does not say who it is.
+fn greeted(mut frames: Frames, token: &str, until: Instant) -> Option<(Frames, usize)> {
+    let limit = Duration::from_secs(10).min(until.saturating_duration_since(Instant::now()));
+    let late = Instant::now() + limit;
+    loop {
+        match frames.hear().ok()? {
+            Some(FromRank::Hello { rank, token: given }) => {
+                return is_same_token(&given, token).then_some((frames, rank));
+            }
+            Some(_) => return None,
+            None => {}
+        }
+        let left = late.saturating_duration_since(Instant::now());
+        let limit = rustix::event::Timespec::try_from(left).ok()?;
+        let mut polled = [PollFd::new(frames.stream(), PollFlags::IN)];
+        if matches!(rustix::event::poll(&mut polled, Some(&limit)), Ok(0)) {
+            return None;
+        }
+    }
+}
+
+/// Ranks that have been let in.
+pub struct Senders(Vec<Sender>);
+
+impl Senders {
+    /// Relay until all ranks have closed and everything is written. A rank that dies ends only its own
+    /// part; the launcher, or whoever watches it, ends the job.
+    ///
+    /// # Errors
+    ///
+    /// `Host` where the writer has died.
+    pub fn run(mut self, peers: &dyn Peers) -> Result<()> {
+        while !self.0.is_empty() {
+            for sender in &mut self.0 {
+                sender.turn(peers)?;
+            }
+            self.0.retain(|sender| !sender.ended);
+            let mut polled = Vec::new();
+            for sender in &self.0 {
+                let (bell, peer) = sender.near.wakers();
+                polled.push(PollFd::new(bell, PollFlags::IN));
+                polled.push(PollFd::new(peer, PollFlags::IN));
+                if !sender.closed && sender.post.is_none() {
+                    polled.push(PollFd::new(sender.frames.stream(), PollFlags::IN));
+                }
+            }
+            if !polled.is_empty() {
+                let _ = rustix::event::poll(&mut polled, None);
+            }
+            self.0.iter().for_each(|sender| sender.near.wakers().0.clear());
+        }
+        Ok(())
+    }
+}
+
+impl Sender {
+    /// Do what there is to do, without waiting for anything but blocks that are on their way.
+    fn turn(&mut self, peers: &dyn Peers) -> Result<()> {
+        if self.turn_with_rank(peers)? {
+            return Ok(());
+        }
+        // The rank is gone: its writer sees that by the end of this way to it.
+        tell("wattio-io", &format!("rank {}, whose blocks are relayed, has died", self.rank));
+        self.ended = true;
+        Ok(())
+    }
+
+    /// False where the rank is gone.
+    fn turn_with_rank(&mut self, peers: &dyn Peers) -> Result<bool> {
+        loop {
+            if let Some(post) = self.post.take() {
+                match self.go_on(post, peers)? {
+                    Some(waiting) => {
+                        self.post = Some(waiting);
+                        break;
+                    }
+                    None => continue,
+                }
+            }
+            if self.closed {
+                break;
+            }
+            match self.frames.hear() {
+                Ok(Some(FromRank::Post { step, end, blocks, attributes })) => {
+                    let decoded = blocks
+                        .iter()
+                        .map(|one| block::decode_variable(one).map(Declared::new))
+                        .collect::<Result<Vec<_>>>()
+                        .and_then(|all| Ok((all, block::decode_attributes(&attributes)?)));
+                    let Ok((declared, attributes)) = decoded else { return Ok(false) };
+                    let open = Open::default();
+                    self.post = Some(Post { step, end, declared, attributes, open, next: 0 });
+                }
+                Ok(Some(FromRank::Close)) => {
+                    self.closed = true;
+                    self.near.say_close()?;
+                }
+                Ok(Some(FromRank::Hello { .. })) | Err(_) => return Ok(false),
+                Ok(None) => break,
+            }
+        }
+        self.tell()
+    }
+
+    /// Receive the blocks that there is room for; what is left then.
+    fn go_on(&mut self, mut post: Post, peers: &dyn Peers) -> Result<Option<Post>> {
+        while post.next < post.declared.len() {
+            let first = post.open.placed.len();
+            let mut room = Ok(Room::Later);
+            while post.next < post.declared.len() {
+                room = self.near.try_reserve(&mut post.open, &post.declared, post.next);
+                let Ok(Room::At(data)) = room else { break };
+                let variable = post.next;
+                post.open.placed.push(Placed { variable, data, committed: false });
+                post.next += 1;
+            }
+            let count = post.open.placed.len() - first;
+            if count > 0 {
+                if self.frames.say(&ToRank::Send(count as u32)).is_err() {
+                    return Ok(None);
+                }
+                for one in &mut post.open.placed[first..] {
+                    let bytes = post.declared[one.variable].bytes;
+                    peers.receive(self.near.block(one.data, bytes)?, self.rank)?;
+                    one.committed = true;
+                }
+                continue;
+            }
+            match room {
+                Ok(Room::AfterPost) => {
+                    let none = Vec::new();
+                    self.near.post(&mut post.open, &post.declared, post.step, false, &none)?;
+                }
+                Ok(_) => {
+                    self.near.make_room();
+                    return Ok(Some(post));
+                }
+                Err(error) => {
+                    let _ = self.frames.say(&ToRank::Refused(error.to_string()));
+                    return Ok(None);
+                }
+            }
+        }
+        let Post { step, end, declared, attributes, mut open, .. } = post;
+        self.near.post(&mut open, &declared, step, end, &attributes)?;
+        Ok(None)
+    }
+
+    /// Tell the rank what has become of its dumps; false where it is gone.
+    fn tell(&mut self) -> Result<bool> {
+        let ended = self.has_ended()?;
+        let slot = self.near.slot();
+        let mut said = true;
+        while self.told < slot.settled() {
+            let fate = slot.fate(self.told);
+            let failed = (fate == Fate::Failed).then(|| {
+                let (_, step, text) = slot.last_failure();
+                (step, text)
+            });
+            said &= self.frames.say(&ToRank::Settled(fate == Fate::Dropped, failed)).is_ok();
+            self.told += 1;
+        }
+        if slot.is_ending() && !self.ending {
+            self.ending = true;
+            said &= self.frames.say(&ToRank::Ending).is_ok();
+        }
+        if ended {
+            said &= self.frames.say(&ToRank::Ended).is_ok();
+            self.ended = true;
+        }
+        Ok(said || self.ended)
+    }
+
+    /// Whether the writer has said that all is written.
+    fn has_ended(&self) -> Result<bool> {
+        let (_, mut peer) = self.near.wakers();
+        let mut polled = [PollFd::new(peer, PollFlags::IN)];
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        if !matches!(rustix::event::poll(&mut polled, Some(&now)), Ok(1..)) {
+            return Ok(false);
+        }
+        let mut word = [0];
+        match peer.read(&mut word) {
+            Ok(1) if word[0] == bell::ENDED => Ok(true),
+            _ => Err(Error::Host("the writer has died".to_owned())),
+        }
+    }
+}

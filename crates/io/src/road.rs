@@ -1,0 +1,127 @@
+//! How a rank's blocks get to a writer: by memory that both share, or by messages to another node. A
+//! session does not know which.
+
+use crate::block::{self, Attributes, Variable};
+use crate::error::Result;
+use crate::slot::Fate;
+use std::time::Instant;
+
+/// A block that has its place .
+#[derive(Clone, Copy, Debug)]
+pub struct Placed {
+    /// Which of the session's variables.
+    pub variable: usize,
+    /// Where its data lie, in bytes from the start of the memory.
+    pub data: u64,
+    /// Whether they are complete.
+    pub committed: bool,
+}
+
+/// What is open of a dump: blocks that have not been handed over yet.
+#[derive(Debug, Default)]
+pub struct Open {
+    /// The blocks.
+    pub placed: Vec<Placed>,
+    /// Bytes that the list of them takes.
+    pub head_bytes: u64,
+}
+
+/// A declared variable, with what is the same for each of its blocks.
+#[derive(Clone, Debug)]
+pub struct Declared {
+    /// The variable.
+    pub variable: Variable,
+    /// It in bytes, as lists of blocks have it.
+    pub encoded: Vec<u8>,
+    /// Bytes of its data.
+    pub bytes: u64,
+}
+
+impl Declared {
+    /// A variable, or one that has changed.
+    #[must_use]
+    pub fn new(variable: Variable) -> Self {
+        let (encoded, bytes) = (block::encode(&variable), variable.bytes());
+        Self { variable, encoded, bytes }
+    }
+}
+
+/// One rank's way to its writer.
+pub trait Road: Send {
+    /// Room for a block of the open dump, and where it lies; sleeps until there is some.
+    ///
+    /// # Errors
+    ///
+    /// `Input` for what can never fit, `Host` where the writer has died.
+    fn reserve(
+        &mut self,
+        open: &mut Open,
+        declared: &[Declared],
+        which: usize,
+        step: u64,
+    ) -> Result<u64>;
+
+    /// Where a block that has its place lies in this process's memory.
+    ///
+    /// # Errors
+    ///
+    /// `Host` where that is nowhere.
+    fn place(&mut self, data: u64, bytes: u64) -> Result<*mut u8>;
+
+    /// Hand over what is open: as a part of the dump, or as its end.
+    ///
+    /// # Errors
+    ///
+    /// `Input` where attributes are larger than all room for them, `Host` where the writer has died.
+    fn post(
+        &mut self,
+        open: &mut Open,
+        declared: &[Declared],
+        step: u64,
+        end: bool,
+        attributes: &Attributes,
+    ) -> Result<()>;
+
+    /// How many dumps have a fate.
+    ///
+    /// # Errors
+    ///
+    /// `Host` where the writer has died.
+    fn settled(&mut self) -> Result<u64>;
+
+    /// The fate of a dump that has one.
+    fn fate(&self, number: u64) -> Fate;
+
+    /// How many dumps have failed.
+    fn failures(&self) -> u64;
+
+    /// How many dumps have failed; the step and the error of the last.
+    fn last_failure(&self) -> (u64, u64, String);
+
+    /// Whether the writer takes no more.
+    fn is_ending(&self) -> bool;
+
+    /// Whether the writer is there, as far as is known.
+    ///
+    /// # Errors
+    ///
+    /// `Host` where it has died.
+    fn check_alive(&self) -> Result<()>;
+
+    /// How often the rank has slept since there was no room.
+    fn stalls(&self) -> u64;
+
+    /// Sleep until so many dumps have a fate, or until a moment; whether they have.
+    ///
+    /// # Errors
+    ///
+    /// `Host` where the writer has died.
+    fn wait_settled(&mut self, dumps: u64, until: Option<Instant>) -> Result<bool>;
+
+    /// Hand nothing over any more, and wait until everything is written.
+    ///
+    /// # Errors
+    ///
+    /// `Host` where the writer has died.
+    fn close(&mut self) -> Result<()>;
+}

@@ -1,0 +1,458 @@
+//! What a program holds: the same calls for all approaches.
+
+use crate::block::{self, Attributes, Type, Value, Variable};
+use crate::error::{Error, Result};
+use crate::road::{Declared, Open, Placed, Road};
+use crate::slot::Fate;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// Steps go up to this, as in files.
+pub const STEP_MAX: u64 = i64::MAX as u64;
+/// Variables of a session, at most.
+const VARIABLES_MAX: usize = 65536;
+
+/// What a rank's calls have cost, and what became of its dumps.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Steps that were handed over.
+    pub steps: u64,
+    /// Bytes of data in them.
+    pub bytes: u64,
+    /// Time within calls from `begin_step` to `end_step`.
+    pub blocked_s: f64,
+    /// How often the rank slept since there was no room.
+    pub stalls: u64,
+    /// Steps that were given up since the buffer was full.
+    pub dropped: Vec<u64>,
+    /// Steps that failed.
+    pub failed: Vec<u64>,
+}
+
+/// One rank's part in the dumps of a program.
+pub struct Session {
+    road: Box<dyn Road>,
+    /// Whether each step is waited for.
+    synchronous: bool,
+    declared: Vec<Declared>,
+    names: HashMap<String, usize>,
+    current: Option<Current>,
+    /// The steps handed over, by their numbers, with what became of them.
+    steps: Vec<(u64, Option<Fate>)>,
+    settled: usize,
+    failures_told: u64,
+    report: Report,
+    closed: bool,
+}
+
+/// A step that has begun.
+#[derive(Debug)]
+struct Current {
+    step: u64,
+    attributes: Attributes,
+    open: Open,
+    /// The variables of which there is a block.
+    has: Vec<bool>,
+    deferred: Vec<(usize, *const u8)>,
+}
+
+// SAFETY is not at stake: the pointers are followed in unsafe calls only, whose caller has promised
+// that they may be until the step ends, on whichever thread that is. See `ffi`.
+
+impl Session {
+    /// A session of a rank that has reached its writer.
+    #[must_use]
+    pub fn new(road: Box<dyn Road>, synchronous: bool) -> Self {
+        Self {
+            road,
+            synchronous,
+            declared: Vec::new(),
+            names: HashMap::new(),
+            current: None,
+            steps: Vec::new(),
+            settled: 0,
+            failures_told: 0,
+            report: Report::default(),
+            closed: false,
+        }
+    }
+
+    /// Declare a variable, or declare it anew: then its number stays, and its attributes.
+    ///
+    /// # Errors
+    ///
+    /// `Input`.
+    pub fn declare(
+        &mut self,
+        name: &str,
+        kind: Type,
+        count: &[u64],
+        place: Option<(&[u64], &[u64])>,
+    ) -> Result<usize> {
+        self.check_open()?;
+        let mut variable = Variable::new(name, kind, count, place)?;
+        if let Some(&which) = self.names.get(name) {
+            if self.current.as_ref().is_some_and(|one| one.has.get(which) == Some(&true)) {
+                return Err(Error::Input(format!(
+                    "variable {name}: has a block in this step already: declare it anew before"
+                )));
+            }
+            variable.attributes = std::mem::take(&mut self.declared[which].variable.attributes);
+            self.declared[which] = Declared::new(variable);
+            return Ok(which);
+        }
+        if self.declared.len() == VARIABLES_MAX {
+            return Err(Error::Input(format!(
+                "variable {name}: there are {VARIABLES_MAX} already"
+            )));
+        }
+        self.declared.push(Declared::new(variable));
+        self.names.insert(name.to_owned(), self.declared.len() - 1);
+        Ok(self.declared.len() - 1)
+    }
+
+    /// Set an attribute of a variable; or of the step that has begun.
+    ///
+    /// # Errors
+    ///
+    /// `Input`.
+    pub fn attribute(&mut self, which: Option<usize>, name: &str, value: Value) -> Result<()> {
+        self.check_open()?;
+        let Some(which) = which else {
+            return block::set_attribute(&mut self.begun()?.attributes, name, value);
+        };
+        self.check_variable(which)?;
+        if self.current.as_ref().is_some_and(|one| one.has.get(which) == Some(&true)) {
+            return Err(Error::Input(format!(
+                "attribute {name:?}: its variable has a block in this step already: set it before"
+            )));
+        }
+        let mut variable = self.declared[which].variable.clone();
+        block::set_attribute(&mut variable.attributes, name, value)?;
+        self.declared[which] = Declared::new(variable);
+        Ok(())
+    }
+
+    /// Begin a step: steps rise.
+    ///
+    /// # Errors
+    ///
+    /// `Input`; `Host` where the writer takes no more.
+    pub fn begin_step(&mut self, step: u64) -> Result<()> {
+        self.check_open()?;
+        if let Some(current) = &self.current {
+            let open = current.step;
+            return Err(Error::Input(format!("begin_step({step}): step {open} has not ended")));
+        }
+        if step > STEP_MAX {
+            return Err(Error::Input(format!("begin_step({step}): steps go up to {STEP_MAX}")));
+        }
+        if let Some(&(last, _)) = self.steps.last()
+            && step <= last
+        {
+            return Err(Error::Input(format!(
+                "begin_step({step}): steps begin at 0 and rise; the last was {last}"
+            )));
+        }
+        self.road.check_alive()?;
+        if self.road.is_ending() {
+            return Err(Error::Host(format!(
+                "begin_step({step}): the writer has been told to end, and takes no more"
+            )));
+        }
+        self.current = Some(Current {
+            step,
+            attributes: Attributes::new(),
+            open: Open::default(),
+            has: vec![false; self.declared.len()],
+            deferred: Vec::new(),
+        });
+        Ok(())
+    }
+
+    /// Memory for a variable's block in this step, which the writer sees; its content is arbitrary.
+    /// It is complete at `commit`, or at the step's end, and must not be touched from then on.
+    ///
+    /// # Errors
+    ///
+    /// `Input`; `Host` where the writer has died.
+    pub fn allocate(&mut self, which: usize) -> Result<*mut u8> {
+        let data = self.timed(|session| session.place(which, false))?;
+        let bytes = self.declared[which].bytes;
+        self.road.place(data, bytes)
+    }
+
+    /// A block that `allocate` has given is complete.
+    ///
+    /// # Errors
+    ///
+    /// `Input` where there is none.
+    pub fn commit(&mut self, which: usize) -> Result<()> {
+        self.check_open()?;
+        self.check_variable(which)?;
+        let open = &mut self.begun()?.open;
+        // The last one, mostly.
+        let found = open.placed.iter_mut().rev().find(|one| one.variable == which);
+        match found {
+            Some(one) => {
+                one.committed = true;
+                Ok(())
+            }
+            None => Err(Error::Input(format!(
+                "variable {}: nothing is allocated for it in this step",
+                self.declared[which].variable.name
+            ))),
+        }
+    }
+
+    /// Copy a variable's block of this step; deferred, it is copied when the step ends.
+    ///
+    /// # Errors
+    ///
+    /// As `allocate`.
+    ///
+    /// # Safety
+    ///
+    /// `data` points to the block's bytes, which can be read: now, or until the step has ended.
+    #[allow(unsafe_code)]
+    pub unsafe fn put(&mut self, which: usize, data: *const u8, deferred: bool) -> Result<()> {
+        if deferred {
+            self.check_block(which)?;
+            let current = self.begun()?;
+            current.has[which] = true;
+            current.deferred.push((which, data));
+            return Ok(());
+        }
+        self.timed(|session| {
+            let at = session.place(which, true)?;
+            // SAFETY: as the caller has promised.
+            unsafe { session.copy(which, at, data) }
+        })
+    }
+
+    /// End the step: what was allocated or put belongs to the writer from now on.
+    ///
+    /// # Errors
+    ///
+    /// `StepFailed` where a step, of before mostly, did not reach its file and no call has told yet;
+    /// this step is handed over all the same, and the program may go on. `Host` where the writer has
+    /// died.
+    ///
+    /// # Safety
+    ///
+    /// What was put deferred can still be read.
+    #[allow(unsafe_code)]
+    pub unsafe fn end_step(&mut self) -> Result<()> {
+        self.timed(|session| {
+            session.check_open()?;
+            for (which, data) in std::mem::take(&mut session.begun()?.deferred) {
+                session.begun()?.has[which] = false;
+                let at = session.place(which, true)?;
+                // SAFETY: as the caller has promised.
+                unsafe { session.copy(which, at, data)? };
+            }
+            let Some(mut current) = session.current.take() else { return Err(not_begun()) };
+            session.road.post(
+                &mut current.open,
+                &session.declared,
+                current.step,
+                true,
+                &current.attributes,
+            )?;
+            session.steps.push((current.step, None));
+            session.report.steps += 1;
+            if session.synchronous {
+                session.road.wait_settled(session.steps.len() as u64, None)?;
+            }
+            session.look();
+            session.untold()
+        })
+    }
+
+    /// Wait until everything that was handed over has a fate.
+    ///
+    /// # Errors
+    ///
+    /// `StepFailed` where steps failed of which no call has told yet; `Host` where the writer has
+    /// died.
+    pub fn flush(&mut self) -> Result<()> {
+        self.check_open()?;
+        self.road.wait_settled(self.steps.len() as u64, None)?;
+        self.look();
+        self.untold()
+    }
+
+    /// Whether a step that was handed over is whole, visible and, with `sync`, on the disk.
+    ///
+    /// # Errors
+    ///
+    /// `StepFailed` where it never will be; `Input` for a step that was not handed over.
+    pub fn is_durable(&mut self, step: u64) -> Result<bool> {
+        self.check_open()?;
+        self.look();
+        let at = self
+            .steps
+            .binary_search_by_key(&step, |one| one.0)
+            .map_err(|_| Error::Input(format!("step {step}: has not been handed over")))?;
+        match self.steps[at].1 {
+            None => Ok(false),
+            Some(Fate::Whole) => Ok(true),
+            Some(Fate::Dropped) => {
+                Err(Error::StepFailed(format!("step {step}: was given up: the buffer was full")))
+            }
+            Some(Fate::Failed) => {
+                let (count, last, text) = self.road.last_failure();
+                if last == step && count == self.failures_told + 1 {
+                    self.failures_told = count;
+                }
+                let why = if last == step { text } else { "it did not reach its file".to_owned() };
+                Err(Error::StepFailed(format!("step {step}: {why}")))
+            }
+        }
+    }
+
+    /// Wait until a step is durable, as `is_durable` has it; without a limit, as long as it takes.
+    ///
+    /// # Errors
+    ///
+    /// As `is_durable`; `TimedOut`; `Host` where the writer has died.
+    pub fn wait_durable(&mut self, step: u64, limit: Option<Duration>) -> Result<()> {
+        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+        if self.is_durable(step)? {
+            return Ok(());
+        }
+        let number = self.steps.partition_point(|one| one.0 < step) as u64;
+        if !self.road.wait_settled(number + 1, until)? {
+            return Err(Error::TimedOut(format!("step {step}: is not durable yet")));
+        }
+        self.is_durable(step).map(|_| ())
+    }
+
+    /// Wait until everything is written, and end. What was put into a step that has not ended is left
+    /// out. The report can be had even if it fails.
+    ///
+    /// # Errors
+    ///
+    /// `StepFailed` where steps failed of which no call has told yet; `Host` where the writer has
+    /// died.
+    pub fn close(&mut self) -> Result<()> {
+        if self.closed {
+            return Ok(());
+        }
+        self.closed = true;
+        self.current = None;
+        self.road.close()?;
+        self.look();
+        self.untold()
+    }
+
+    /// What it has cost so far, and what became of dumps.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        Report { stalls: self.road.stalls(), ..self.report.clone() }
+    }
+
+    /// Whether the calls of a program still mean something.
+    fn check_open(&self) -> Result<()> {
+        if self.closed {
+            return Err(Error::Input("the session has ended".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn begun(&mut self) -> Result<&mut Current> {
+        self.road.check_alive()?;
+        self.current.as_mut().ok_or_else(not_begun)
+    }
+
+    fn check_variable(&self, which: usize) -> Result<()> {
+        if which < self.declared.len() {
+            return Ok(());
+        }
+        Err(Error::Input(format!(
+            "variable number {which}: {} are declared, counted from 0",
+            self.declared.len()
+        )))
+    }
+
+    /// Whether a variable may get a block in this step.
+    fn check_block(&mut self, which: usize) -> Result<()> {
+        self.check_open()?;
+        self.check_variable(which)?;
+        let count = self.declared.len();
+        let current = self.begun()?;
+        current.has.resize(count, false);
+        if current.has[which] {
+            let step = current.step;
+            return Err(Error::Input(format!(
+                "variable {}: has a block in step {step} already",
+                self.declared[which].variable.name
+            )));
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, which: usize, committed: bool) -> Result<u64> {
+        self.check_block(which)?;
+        let Some(current) = self.current.as_mut() else { return Err(not_begun()) };
+        let data = self.road.reserve(&mut current.open, &self.declared, which, current.step)?;
+        current.open.placed.push(Placed { variable: which, data, committed });
+        current.has[which] = true;
+        self.report.bytes += self.declared[which].bytes;
+        Ok(data)
+    }
+
+    /// # Safety
+    ///
+    /// `data` points to the block's bytes, which can be read.
+    #[allow(unsafe_code)]
+    unsafe fn copy(&mut self, which: usize, at: u64, data: *const u8) -> Result<()> {
+        let bytes = self.declared[which].bytes;
+        let to = self.road.place(at, bytes)?;
+        // SAFETY: there is room for so many bytes; the source is as the caller has promised, and is not
+        // that room, which programs get by `allocate` only.
+        unsafe { std::ptr::copy_nonoverlapping(data, to, bytes as usize) };
+        Ok(())
+    }
+
+    fn timed<T>(&mut self, call: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let began = Instant::now();
+        let found = call(self);
+        self.report.blocked_s += began.elapsed().as_secs_f64();
+        found
+    }
+
+    /// Take note of what became of dumps.
+    fn look(&mut self) {
+        // That the writer has died is told by the calls that need it.
+        let settled = self.road.settled().unwrap_or_default().min(self.steps.len() as u64) as usize;
+        for number in self.settled..settled.max(self.settled) {
+            let fate = self.road.fate(number as u64);
+            let step = self.steps[number].0;
+            self.steps[number].1 = Some(fate);
+            match fate {
+                Fate::Whole => {}
+                Fate::Dropped => self.report.dropped.push(step),
+                Fate::Failed => self.report.failed.push(step),
+            }
+        }
+        self.settled = settled.max(self.settled);
+    }
+
+    /// Tell of failures that no call has told.
+    fn untold(&mut self) -> Result<()> {
+        if self.road.failures() == self.failures_told {
+            return Ok(());
+        }
+        let (count, step, text) = self.road.last_failure();
+        let new = count - self.failures_told;
+        self.failures_told = count;
+        let more = if new > 1 { format!(" (and {} more)", new - 1) } else { String::new() };
+        Err(Error::StepFailed(format!("step {step}: {text}{more}")))
+    }
+}
+
+fn not_begun() -> Error {
+    Error::Input("no step has begun: begin_step comes first".to_owned())
+}

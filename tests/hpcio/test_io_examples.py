@@ -1,0 +1,362 @@
+"""examples/io, built by CMake against an installed library: C and Fortran, Open MPI and MPICH."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from wattio.hpcio.inspection import inspect
+
+from hpcio import io_library
+from hpcio.launching import environment
+from hpcio.waiting import until
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples" / "io"
+SHAPE = (37, 20)
+STEPS = [0, 10, 20, 30]
+BUILDS_S = 300.0
+RUNS_S = 120.0
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library, installed."""
+    io_library.build()
+    place = tmp_path_factory.mktemp("installed")
+    subprocess.run([ROOT / "packaging/install-io.sh", io_library.BUILT, place], check=True)
+    return place
+
+
+@dataclass(frozen=True)
+class Built:
+    """The examples, built with one MPI."""
+
+    folder: Path
+    mpi: str
+
+    def line(self, program: str, config: Path, *arguments: object, ranks: int = 4) -> list[str]:
+        more = ["--oversubscribe", "--bind-to", "none"] if self.mpi == "openmpi" else []
+        start = [f"mpirun.{self.mpi}", *more, "-n", str(ranks)]
+        return [*start, str(self.folder / program), str(config), *map(str, arguments)]
+
+    def run(self, program: str, config: Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.line(program, config, STEPS[-1], 10),
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=RUNS_S,
+        )
+
+
+@pytest.fixture(scope="module", params=["openmpi", "mpich"])
+def built(
+    request: pytest.FixtureRequest, prefix: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Built:
+    mpi = request.param
+    for program in ("cmake", f"mpicc.{mpi}", f"mpifort.{mpi}", f"mpirun.{mpi}"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+    place = tmp_path_factory.mktemp(mpi)
+    options = [f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror"]
+    options += [f"-DMPI_C_COMPILER=mpicc.{mpi}", f"-DMPI_Fortran_COMPILER=mpifort.{mpi}"]
+    for line in (["-S", str(EXAMPLES), "-B", str(place), *options], ["--build", str(place)]):
+        subprocess.run(["cmake", *line], check=True, timeout=BUILDS_S, capture_output=True)
+    return Built(place, mpi)
+
+
+def configure(folder: Path, approach: str) -> Path:
+    return io_library.configure(folder, approach=approach, ranks_per_node=2, buffer="4 MiB")
+
+
+def expected(step: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """Row y is row y - step of the first field."""
+    first = 0.5 * np.arange(SHAPE[0] * SHAPE[1]).reshape(SHAPE)
+    return np.roll(first, step, axis=0)
+
+
+@pytest.mark.parametrize("program", ["advect_c", "advect_f"])
+@pytest.mark.parametrize("approach", ["tp", "dc", "dn"])
+def test_programs_write_the_same_fields_by_configuration_alone(
+    built: Built, program: str, approach: str, tmp_path: Path
+) -> None:
+    ran = built.run(program, configure(tmp_path, approach))
+    assert ran.returncode == 0, ran.stderr
+    dumps = inspect(tmp_path / "dumps")
+    assert [(dump.step, dump.whole, dump.problems) for dump in dumps] == [
+        (step, True, []) for step in STEPS
+    ]
+    for step in STEPS:
+        with h5py.File(tmp_path / "dumps" / f"dump-{step:08}" / "fields.h5") as file:
+            assert np.array_equal(file["u"][:], expected(step))
+            assert file["u"].attrs["units"] == "m/s"
+            assert file.attrs["time"] == pytest.approx(0.1 * step)
+
+
+DAMARIS = """
+#include "Damaris.h"
+#include <stdlib.h>
+
+int main(int argc, char **argv)
+{
+    int is_client, rank, size, iteration, columns;
+    MPI_Comm comm;
+
+    MPI_Init(&argc, &argv);
+    if (damaris_initialize(argv[1], MPI_COMM_WORLD) != DAMARIS_OK)
+        return 3;
+    if (damaris_start(&is_client) != DAMARIS_OK)
+        return 4;
+    if (is_client) {
+        damaris_client_comm_get(&comm);
+        MPI_Comm_rank(comm, &rank);
+        MPI_Comm_size(comm, &size);
+        damaris_parameter_set("size", &size, sizeof size);
+        damaris_parameter_get("columns", &columns, sizeof columns);
+        int64_t position[] = {rank * (12 / size), 0};
+        damaris_set_position("wind/u", position);
+        for (int step = 0; step < 3; step++) {
+            double *field;
+            float one = (float)step;
+            if (damaris_alloc("wind/u", (void **)&field) != DAMARIS_OK)
+                return 5;
+            for (int at = 0; at < 12 / size * columns; at++)
+                field[at] = step * 1000 + position[0] * columns + at;
+            damaris_commit("wind/u");
+            damaris_write("dt", &one);
+            damaris_write("unused", &one);
+            int halo[6][5];
+            for (int at = 0; at < 30; at++)
+                ((int *)halo)[at] = at;
+            int64_t corner[] = {3 * rank, 0};
+            damaris_set_position("halo", corner);
+            if (damaris_write("halo", halo) != DAMARIS_OK)
+                return 8;
+            if (damaris_write("none", &one) != DAMARIS_UNDEFINED_VARIABLE)
+                return 6;
+            damaris_get_iteration(&iteration);
+            if (iteration != step || damaris_end_iteration() != DAMARIS_OK)
+                return 7;
+        }
+        damaris_stop();
+    }
+    damaris_finalize();
+    MPI_Finalize();
+    return 0;
+}
+"""
+
+DESCRIPTION = """<?xml version="1.0"?>
+<simulation name="test" language="c">
+  <architecture>
+    <domains count="1"/> <dedicated cores="{cores}" nodes="0"/>
+    <buffer name="b" size="1048576"/> <queue name="q" size="100"/> <placement/>
+  </architecture>
+  <data>
+    <parameter name="size" type="int" value="1"/>
+    <parameter name="columns" type="int" value="7"/>
+    <layout name="cells" type="double" dimensions="12/size,columns" global="12,columns"/>
+    <layout name="one" type="float" dimensions="1"/>
+    <layout name="halo" type="int" dimensions="6,5" ghosts="1:2,0:1" global="3*size,4"/>
+    <variable name="halo" layout="halo"/>
+    <group name="wind"><variable name="u" layout="cells" unit="m/s"/></group>
+    <variable name="dt" layout="one"/>
+    <variable name="unused" layout="one" enabled="false"/>
+  </data>
+  <storage><store name="s" type="HDF5"><option key="FilesPath">{output}</option></store></storage>
+</simulation>
+"""
+
+
+@pytest.mark.parametrize(("cores", "ranks"), [(1, 4), (0, 3)])
+def test_a_program_that_is_described_for_damaris_runs(
+    prefix: Path, cores: int, ranks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A file of Damaris names no HDF5 library: that of the machine is taken.
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    (tmp_path / "libhdf5.so").symlink_to(io_library.hdf5())
+    (tmp_path / "program.c").write_text(DAMARIS)
+    file = tmp_path / "test.xml"
+    file.write_text(DESCRIPTION.format(cores=cores, output=tmp_path / "dumps"))
+    source = prefix / "share" / "wattio_io"
+    parts = [source / "damaris" / "wattio_damaris.c", source / "wattio_io_mpi.c"]
+    folders = [f"-I{one}" for one in (source / "damaris", source, prefix / "include")]
+    link = [f"-L{prefix / 'lib'}", "-lwattio_io", f"-Wl,-rpath,{prefix / 'lib'}"]
+    line = ["mpicc.openmpi", "-Wall", "-Werror", *folders, "program.c", *map(str, parts)]
+    subprocess.run([*line, "-o", "program", *link], check=True, cwd=tmp_path, timeout=BUILDS_S)
+    ran = subprocess.run(
+        Built(tmp_path, "openmpi").line("program", file, ranks=ranks),
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=RUNS_S,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert [dump.problems for dump in inspect(tmp_path / "dumps")] == [[], [], []]
+    with h5py.File(tmp_path / "dumps" / "dump-00000002" / "fields.h5") as found:
+        assert np.array_equal(found["wind.u"][:], 2000 + np.arange(84.0).reshape(12, 7))
+        assert found["wind.u"].attrs["units"] == "m/s"
+        assert sorted(found) == ["dt", "halo", "wind.u"]
+        inner = np.arange(30).reshape(6, 5)[1:4, :4]
+        assert np.array_equal(found["halo"][:], np.tile(inner, (3, 1)))
+
+
+NETCDF = """
+program both
+    use, intrinsic :: iso_c_binding
+    use mpi
+    use netcdf
+    use wattio_io
+    use wattio_io_mpi
+    implicit none
+    type(wattio_io_session) :: io
+    integer :: comm, code, file, axis, variable, step
+    integer(c_int64_t) :: id
+    real(c_double), target :: field(10)
+    character(256) :: config, own
+    call MPI_Init(code)
+    call get_command_argument(1, config)
+    call get_command_argument(2, own)
+    call wattio_io_open_mpi(MPI_COMM_WORLD, config, io, comm, code)
+    if (code /= 0) error stop 1
+    if (.not. wattio_io_is_writer(io)) then
+        call wattio_io_variable(io, "u", WATTIO_IO_FLOAT64, [10], id, code)
+        do step = 1, 3
+            field = step
+            if (nf90_create(trim(own), NF90_NETCDF4, file) /= 0) error stop 2
+            if (nf90_def_dim(file, "x", 10, axis) /= 0) error stop 3
+            if (nf90_def_var(file, "u", NF90_DOUBLE, [axis], variable) /= 0) error stop 4
+            if (nf90_put_var(file, variable, field) /= 0) error stop 5
+            call wattio_io_begin_step(io, step, code)
+            call wattio_io_put(io, id, c_loc(field), code, WATTIO_IO_DEFERRED)
+            call wattio_io_end_step(io, code)
+            if (nf90_close(file) /= 0) error stop 6
+        end do
+    end if
+    call wattio_io_close(io, code)
+    if (code /= 0) error stop 7
+    call MPI_Finalize(code)
+end program
+"""
+"""A program that writes NetCDF-4 by itself, so that it has an HDF5 library of its own."""
+
+
+def test_a_program_with_an_hdf5_of_its_own_is_not_disturbed(prefix: Path, tmp_path: Path) -> None:
+    if shutil.which("nf-config") is None:
+        pytest.skip("nf-config is not installed: apt install libnetcdff-dev")
+    (tmp_path / "both.f90").write_text(NETCDF)
+    source = prefix / "share" / "wattio_io"
+    flags = subprocess.check_output(["nf-config", "--fflags", "--flibs"], text=True).split()
+    config = {**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib" / "pkgconfig")}
+    line = ["pkg-config", "--cflags", "--libs", "wattio_io"]
+    library = subprocess.check_output(line, text=True, env=config).split()
+    compiled = ["mpicc.openmpi", "-c", str(source / "wattio_io_mpi.c"), "-o", "mpi.o", *library]
+    subprocess.run(compiled, check=True, cwd=tmp_path, timeout=BUILDS_S)
+    modules = [str(source / name) for name in ("wattio_io.f90", "wattio_io_mpi.f90")]
+    linked = ["mpifort.openmpi", *modules, "both.f90", "mpi.o", "-o", "both", *flags, *library]
+    subprocess.run(linked, check=True, cwd=tmp_path, timeout=BUILDS_S)
+    built = Built(tmp_path, "openmpi")
+    config_path = configure(tmp_path, "dc")
+    ran = subprocess.run(
+        built.line("both", config_path, tmp_path / "own.nc", ranks=2),
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=RUNS_S,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert [dump.problems for dump in inspect(tmp_path / "dumps")] == [[], [], []]
+    with h5py.File(tmp_path / "own.nc") as file:
+        assert np.array_equal(file["u"][:], np.full(10, 3.0))
+
+
+@pytest.mark.parametrize("policy", ["block", "drop_oldest"])
+def test_dedicated_nodes_take_what_there_is_room_for(
+    built: Built, policy: str, tmp_path: Path
+) -> None:
+    """The buffer holds a few steps of each rank: those beyond wait, or give way."""
+    config = io_library.configure(
+        tmp_path, approach="dn", ranks_per_node=2, buffer="64 KiB", when_full=policy
+    )
+    line = built.line("advect_c", config, 300, 1)
+    ran = subprocess.run(
+        line, env=environment(), capture_output=True, text=True, check=False, timeout=RUNS_S
+    )
+    assert ran.returncode == 0, ran.stderr
+    dumps = inspect(tmp_path / "dumps")
+    whole = [dump for dump in dumps if dump.whole]
+    assert all(dump.problems == [] for dump in whole)
+    assert policy == "drop_oldest" or len(whole) == 301
+    lost = [dump for dump in dumps if not dump.whole]
+    assert all("dropped" in dump.problems[0] for dump in lost)
+    assert len(dumps) == 301
+
+
+def test_an_error_of_one_rank_is_told_by_all(built: Built, tmp_path: Path) -> None:
+    config = io_library.configure(tmp_path, hdf5="/nonexistent.so", ranks_per_node=2)
+    ran = built.run("advect_c", config)
+    assert ran.returncode != 0
+    assert "/nonexistent.so" in ran.stderr
+    ran = built.run("advect_c", io_library.configure(tmp_path, writers=4))
+    assert ran.returncode != 0
+    assert "no rank of it is left to compute" in ran.stderr
+
+
+@pytest.fixture
+def running(built: Built, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A job that dumps for as long as it lives."""
+    config = configure(tmp_path, "dc")
+    line = built.line("advect_c", config, 10**9, 1)
+    process = subprocess.Popen(
+        line, env=environment(), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    )
+    yield process
+    process.kill()
+    process.wait()
+
+
+def processes(name: str, folder: Path) -> list[int]:
+    """Those of a program whose configuration, or open files, lie below a folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (path / "cmdline").read_bytes().split(b"\0")
+            near = str(folder).encode() in b" ".join(line) or any(
+                str(folder) in str(one.readlink()) for one in (path / "fd").iterdir()
+            )
+        except OSError:
+            continue
+        if line[0].endswith(name.encode()) and near:
+            found.append(int(path.name))
+    return found
+
+
+@pytest.mark.parametrize("victim", ["wattio-io-writer", "advect_c"])
+def test_a_death_ends_the_job_and_what_was_whole_stays(
+    running: subprocess.Popen[str], victim: str, tmp_path: Path
+) -> None:
+    dumps = tmp_path / "dumps"
+    until(lambda: (dumps / "dump-00000020").exists())
+    os.kill(processes(victim, tmp_path)[0], signal.SIGKILL)
+    assert running.wait(60) != 0
+    # Writers go on with what was accepted, and end.
+    until(lambda: not processes("wattio-io-writer", tmp_path))
+    until(lambda: not processes("advect_c", tmp_path))
+    found = inspect(dumps)
+    assert all(dump.problems == [] for dump in found if dump.whole)
+    assert [dump.step for dump in found if dump.whole][:21] == list(range(21))
+    assert all(dump.problems for dump in found if not dump.whole)

@@ -1,0 +1,617 @@
+"""libwattio_io and its writer: what ranks hand over is what files hold, whatever goes wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from wattio.hpcio.inspection import inspect
+
+from hpcio import io_library
+from hpcio.io_library import DEFERRED, HOST, INPUT, STEP_FAILED, TIMED_OUT, Failed, Rank, serve
+from hpcio.waiting import until
+
+pytestmark = pytest.mark.skipif(shutil.which("cargo") is None, reason="needs cargo")
+
+Configure = Callable[..., Path]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built() -> None:
+    io_library.build()
+
+
+@pytest.fixture
+def configure(tmp_path: Path) -> Configure:
+    def make(**keys: object) -> Path:
+        return io_library.configure(tmp_path, **keys)
+
+    return make
+
+
+@pytest.fixture
+def meeting(tmp_path: Path) -> Path:
+    return tmp_path / "socket"
+
+
+def found(output: Path) -> dict[int, list[str]]:
+    """What is wrong with each dump, by its step; those that are not whole are told so, too."""
+    return {
+        dump.step: [*dump.problems, *([] if dump.whole else ["partial"])]
+        for dump in inspect(output)
+    }
+
+
+def close_all(ranks: list[Rank]) -> None:
+    """Close as ranks of a job do: side by side."""
+    threads = [threading.Thread(target=one.close) for one in ranks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_a_field_of_uneven_ranks_is_what_was_handed_over(
+    configure: Configure, meeting: Path, tmp_path: Path
+) -> None:
+    config, whole = configure(), np.arange(7 * 5, dtype="f4").reshape(7, 5)
+    ranks = [Rank(config, meeting, rank, 3) for rank in range(3)]
+    parts = [whole[:2], whole[2:3], whole[3:]]
+    for rank, (one, part) in enumerate(zip(ranks, parts, strict=True)):
+        start = (whole[: sum(len(other) for other in parts[:rank])].shape[0], 0)
+        one.declare("u", part.shape, "f4", whole.shape, start)
+        one.declare("count", (), "i8")
+        one.attribute("u", "units", "m/s")
+        one.begin(10)
+        one.attribute(None, "time", 2.5)
+        one.put("u", np.ascontiguousarray(part))
+        one.put("count", np.array(rank))
+        one.end()
+    for one in ranks:
+        one.wait(10)
+        assert one.is_durable(10)
+    close_all(ranks)
+    output = tmp_path / "dumps"
+    assert found(output) == {10: []}
+    with h5py.File(output / "dump-00000010" / "fields.h5") as file:
+        assert np.array_equal(file["u"][:], whole)
+        assert file["u"].dtype == "f4"
+        assert (file["u"].attrs["units"], file.attrs["time"]) == ("m/s", 2.5)
+        assert [int(file[f"count/{rank:06}"][()]) for rank in range(3)] == [0, 1, 2]
+    index = (output / "dumps.xdmf").read_text()
+    assert "dump-00000010/fields.h5:/u" in index
+    assert '<Time Value="2.5"/>' in index
+    manifest = json.loads((output / "dump-00000010" / "manifest.json").read_text())
+    assert manifest["attributes"] == {"time": 2.5}
+    assert len(manifest["job"]) == 32
+    assert sorted(path.name for path in output.iterdir()) == ["dump-00000010", "dumps.xdmf"]
+
+
+def test_put_deferred_and_in_place_give_the_same(
+    configure: Configure, meeting: Path, tmp_path: Path
+) -> None:
+    rank, data = Rank(configure(), meeting), np.random.default_rng(1).random((40, 30))
+    for name in ("sync", "deferred", "placed"):
+        rank.declare(name, data.shape)
+    for step in range(5):
+        rank.begin(step)
+        rank.put("sync", data + step)
+        late = data.copy()
+        rank.put("deferred", late, DEFERRED)
+        late += step
+        rank.allocate("placed", data.shape)[...] = data + step
+        rank.commit("placed")
+        rank.end()
+    report = rank.close()["ranks"][0]["compute"]
+    assert (report["steps"], report["bytes"], report["failed"]) == (5, 5 * 3 * data.nbytes, [])
+    for step in range(5):
+        with h5py.File(tmp_path / "dumps" / f"dump-{step:08}" / "part-000001.h5") as file:
+            for name in ("sync", "deferred", "placed"):
+                assert np.array_equal(file[f"{name}/000000"][:], data + step)
+    assert found(tmp_path / "dumps") == {step: [] for step in range(5)}
+
+
+def test_a_step_larger_than_the_buffer_goes_in_pieces(
+    configure: Configure, meeting: Path, tmp_path: Path
+) -> None:
+    rank = Rank(configure(buffer="256 KiB"), meeting)
+    data = np.random.default_rng(2).random((20, 1000))
+    names = [f"v{number}" for number in range(12)]
+    for name in names:
+        rank.declare(name, data.shape)
+    for step in range(3):
+        rank.dump(step, **{name: data + step for name in names})
+    assert rank.close()["ranks"][0]["compute"]["stalls"] > 0
+    assert found(tmp_path / "dumps") == {step: [] for step in range(3)}
+    with h5py.File(tmp_path / "dumps" / "dump-00000002" / "fields.h5") as file:
+        assert all(np.array_equal(file[f"{name}/000000"][:], data + 2) for name in names)
+
+
+def test_what_can_never_fit_is_refused_and_the_step_can_go_on(
+    configure: Configure, meeting: Path, tmp_path: Path
+) -> None:
+    rank = Rank(configure(buffer="256 KiB"), meeting)
+    rank.declare("large", (1 << 20,))
+    rank.declare("half", (20000,))
+    rank.declare("other", (20000,))
+    rank.begin(0)
+    with pytest.raises(Failed, match="share of the buffer, 262144 B: make buffer larger") as told:
+        rank.put("large", np.zeros(1 << 20))
+    assert told.value.code == INPUT
+    rank.allocate("half", (20000,))[...] = 1.0
+    with pytest.raises(Failed, match="not committed leave no room"):
+        rank.allocate("other", (20000,))
+    rank.commit("half")
+    rank.allocate("other", (20000,))[...] = 2.0
+    rank.end()
+    rank.close()
+    assert found(tmp_path / "dumps") == {0: []}
+
+
+def test_the_oldest_step_gives_way_where_that_is_wanted(
+    configure: Configure, meeting: Path, tmp_path: Path
+) -> None:
+    config = configure(buffer="256 KiB", when_full="drop_oldest")
+    writer = serve(config, meeting, 1)
+    rank = Rank(config, meeting)
+    rank.declare("u", (10000,))
+    rank.dump(0, u=np.zeros(10000))
+    rank.wait(0)
+    writer.send_signal(signal.SIGSTOP)
+
+    # Beside the steps that wait there is no room for another one, so that this call sleeps.
+    def dump_more() -> None:
+        for step in range(1, 6):
+            rank.dump(step, u=np.full(10000, step))
+
+    thread = threading.Thread(target=dump_more)
+    thread.start()
+    thread.join(0.5)
+    writer.send_signal(signal.SIGCONT)
+    thread.join()
+    report = rank.close()["ranks"][0]["compute"]
+    assert writer.wait(20) == 0
+    dropped = report["dropped"]
+    assert dropped
+    assert report["failed"] == []
+    kept = set(range(6)) - set(dropped)
+    told = found(tmp_path / "dumps")
+    assert {step for step, problems in told.items() if not problems} == kept
+    assert all("dropped" in told[step][0] for step in dropped)
+
+
+def test_dumps_of_before_are_refused_replaced_or_kept_apart(
+    configure: Configure, tmp_path: Path
+) -> None:
+    def job(value: float, **keys: object) -> list[int]:
+        rank = Rank(configure(**keys), tmp_path / f"socket-{value}")
+        rank.declare("u", (3,))
+        rank.dump(4, u=np.full(3, value))
+        with contextlib.suppress(Failed):
+            rank.wait(4)
+        return list(rank.close()["ranks"][0]["compute"]["failed"])
+
+    def value(folder: Path) -> float:
+        with h5py.File(folder / "dump-00000004" / "fields.h5") as file:
+            return float(file["u/000000"][0])
+
+    output = tmp_path / "dumps"
+    assert job(1.0) == []
+    assert job(2.0) == [4]
+    assert value(output) == 1.0
+    assert job(3.0, existing="overwrite") == []
+    assert value(output) == 3.0
+    assert job(4.0, existing="keep_apart") == []
+    assert (value(output), value(output / "before-0001")) == (4.0, 3.0)
+    assert found(output) == {4: []}
+
+
+def test_a_signal_lets_what_was_accepted_be_written(
+    configure: Configure, meeting: Path, tmp_path: Path
+) -> None:
+    config = configure()
+    writer = serve(config, meeting, 1)
+    rank = Rank(config, meeting)
+    rank.declare("u", (1000,))
+    writer.send_signal(signal.SIGSTOP)
+    for step in range(5):
+        rank.dump(step, u=np.full(1000, step))
+    # A batch system's warnings do no harm.
+    for one in (signal.SIGUSR1, signal.SIGXCPU, signal.SIGTERM, signal.SIGCONT):
+        writer.send_signal(one)
+    rank.flush()
+    step = 5
+    with contextlib.suppress(Failed):
+        # It may not have seen the signal yet.
+        for step in itertools.count(5):
+            rank.begin(step)
+            rank.end()
+            rank.flush()
+    with pytest.raises(Failed, match="told to end") as told:
+        rank.begin(step)
+    assert told.value.code == HOST
+    rank.close()
+    assert writer.wait(20) == 0
+    problems = found(tmp_path / "dumps")
+    assert all(problems[step] == [] for step in range(5))
+
+
+def test_what_is_not_written_within_the_grace_is_named_on_disk(
+    configure: Configure, meeting: Path, tmp_path: Path
+) -> None:
+    config = configure(grace="0 s")
+    writer = serve(config, meeting, 1)
+    rank = Rank(config, meeting)
+    rank.declare("u", (1000,))
+    rank.dump(0, u=np.zeros(1000))
+    rank.wait(0)
+    writer.send_signal(signal.SIGSTOP)
+    for step in range(1, 4):
+        rank.dump(step, u=np.full(1000, step))
+    writer.send_signal(signal.SIGTERM)
+    writer.send_signal(signal.SIGCONT)
+    assert writer.wait(20) == 1
+    told = found(tmp_path / "dumps")
+    assert sorted(told) == [0, 1, 2, 3]
+    assert told[0] == []
+    # That three steps waited had put the signal off until they were written.
+    assert all("within the grace of 0" in told[step][0] for step in (1, 2, 3)), told
+
+
+def test_a_rank_that_dies_loses_only_what_it_had_not_ended(
+    configure: Configure, meeting: Path, tmp_path: Path
+) -> None:
+    config = configure()
+    writer = serve(config, meeting, 2)
+    dying = io_library.child(
+        "rank = Rank(Path(sys.argv[1]), Path(sys.argv[2]), 1, 2)\n"
+        "rank.declare('u', (1000,))\n"
+        "for step in range(3):\n"
+        "    rank.dump(step, u=np.ones(1000))\n"
+        "print('done', flush=True)\n"
+        "sys.stdin.read()\n",
+        config,
+        meeting,
+    )
+    rank = Rank(config, meeting, 0, 2)
+    rank.declare("u", (1000,))
+    assert dying.stdout is not None
+    assert dying.stdout.readline() == "done\n"
+    # Nothing has been written yet when it dies: the writer holds three steps of it.
+    writer.send_signal(signal.SIGSTOP)
+    dying.kill()
+    dying.wait()
+    for step in range(4):
+        rank.dump(step, u=np.zeros(1000))
+    writer.send_signal(signal.SIGCONT)
+    with pytest.raises(Failed, match=r"step 3: ranks \[1\] ended without this dump"):
+        rank.flush()
+    assert rank.is_durable(2)
+    with pytest.raises(Failed, match="ranks"):
+        rank.is_durable(3)
+    rank.close()
+    assert writer.wait(20) == 1
+    told = found(tmp_path / "dumps")
+    assert [told[step] for step in range(3)] == [[], [], []]
+    assert "ranks [1] ended without this dump" in told[3][0]
+
+
+def test_ranks_learn_at_once_that_their_writer_has_died(
+    configure: Configure, meeting: Path, tmp_path: Path
+) -> None:
+    config = configure(buffer="256 KiB")
+    writer = serve(config, meeting, 1)
+    rank = Rank(config, meeting)
+    rank.declare("u", (10000,))
+    writer.send_signal(signal.SIGSTOP)
+    rank.dump(0, u=np.zeros(10000))
+    threading.Timer(0.2, writer.kill).start()
+    for call in (rank.flush, lambda: rank.wait(0, 10.0), rank.close):
+        with pytest.raises(Failed, match="the writer has died") as told:
+            call()
+        assert told.value.code == HOST
+    writer.wait()
+    # The next job finds a socket that nobody serves, and a folder whose lock is free.
+    again = Rank(config, meeting)
+    again.declare("u", (10000,))
+    again.dump(0, u=np.ones(10000))
+    again.close()
+    assert found(tmp_path / "dumps") == {0: []}
+
+
+def test_a_limit_of_file_size_is_an_error_of_its_step(
+    configure: Configure, meeting: Path, tmp_path: Path
+) -> None:
+    config = configure(buffer="2 MiB")
+    writer = serve(config, meeting, 1)
+    rank = Rank(config, meeting)
+    names = [f"v{number}" for number in range(4)]
+    for name in names:
+        rank.declare(name, (1 << 17,))
+    rank.dump(0, v0=np.zeros(1 << 17))
+    rank.flush()
+    # More than the shared memory takes, and less than the next step does in pieces.
+    limit = 3 << 20
+    resource.prlimit(writer.pid, resource.RLIMIT_FSIZE, (limit, limit))
+    rank.dump(1, **{name: np.ones(1 << 17) for name in names})
+    with pytest.raises(Failed, match="the disk is full or a limit is reached") as told:
+        rank.flush()
+    assert told.value.code == STEP_FAILED
+    rank.dump(2, v0=np.zeros(1 << 17))
+    rank.close()
+    assert writer.wait(20) == 1
+    problems = found(tmp_path / "dumps")
+    assert (problems[0], problems[2]) == ([], [])
+    assert "limit is reached" in problems[1][0]
+    assert not list((tmp_path / "dumps").glob("*.partial/*.h5"))
+
+
+def test_a_wait_ends_when_its_time_is_over(configure: Configure, meeting: Path) -> None:
+    config = configure()
+    writer = serve(config, meeting, 1)
+    rank = Rank(config, meeting)
+    rank.declare("u", (10,))
+    writer.send_signal(signal.SIGSTOP)
+    rank.dump(0, u=np.zeros(10))
+    assert not rank.is_durable(0)
+    with pytest.raises(Failed, match="step 0: is not durable yet") as told:
+        rank.wait(0, 0.05)
+    assert told.value.code == TIMED_OUT
+    writer.send_signal(signal.SIGCONT)
+    rank.wait(0, 60.0)
+    rank.close()
+
+
+def test_calls_out_of_order_are_refused_by_name(configure: Configure, meeting: Path) -> None:
+    rank = Rank(configure(), meeting)
+    data = np.zeros(4)
+    rank.declare("u", (4,))
+
+    def refused(words: str, call: Callable[..., Any], *arguments: object) -> None:
+        with pytest.raises(Failed, match=words) as told:
+            call(*arguments)
+        assert told.value.code == INPUT
+
+    refused("begin_step comes first", rank.put, "u", data)
+    refused("begin_step comes first", rank.end)
+    refused("steps begin at 0", rank.begin, -1)
+    refused("does not lie within", rank.declare, "v", (4,), "f8", (5,), (2,))
+    refused("letters, digits", rank.declare, "a/b", (4,))
+    refused("go together", rank.declare, "v", (4,), "f8", (5,), None)
+    refused("below 0", rank.declare, "v", (-4,))
+    refused("is set by libraries", rank.attribute, "u", "crc32", 1.0)
+    refused("is no number", rank.attribute, "u", "a", float("nan"))
+    rank.begin(3)
+    refused("step 3 has not ended", rank.begin, 4)
+    refused("nothing is allocated", rank.commit, "u")
+    rank.put("u", data)
+    refused("has a block in step 3 already", rank.put, "u", data)
+    refused("has a block in this step", rank.attribute, "u", "units", "m")
+    rank.ids["none"] = 7
+    refused("variable number 7: 1 are declared", rank.put, "none", data)
+    rank.end()
+    refused("rise; the last was 3", rank.begin, 3)
+    refused("has not been handed over", rank.is_durable, 9)
+    rank.close()
+    refused("the handle is NULL", rank.begin, 5)
+
+
+def test_files_of_other_dumps_and_damaged_attributes_are_found(
+    configure: Configure, meeting: Path, tmp_path: Path
+) -> None:
+    rank, output = Rank(configure(), meeting), tmp_path / "dumps"
+    rank.declare("u", (4,), "f8", (4,), (0,))
+    rank.attribute("u", "units", "m/s")
+    for step in range(6):
+        rank.dump(step, u=np.full(4, step))
+    rank.close()
+    part = [output / f"dump-{step:08}" / "part-000001.h5" for step in range(6)]
+    shutil.copy(part[1], part[0])
+    with h5py.File(part[1], "r+") as file:
+        file["u/000000"].attrs["offset"] = [1]
+    with h5py.File(part[2], "r+") as file:
+        file["u/000000"].attrs["units"] = "m"
+    with h5py.File(part[3], "r+") as file:
+        file.attrs["job"] = "another"
+    manifest = part[4].with_name("manifest.json")
+    manifest.write_text(manifest.read_text().replace("m/s", "m/h"))
+    problems = found(output)
+    assert "of another dump: its attribute step is 1, not 0" in problems[0][0]
+    assert "its attribute offset is (1,), not (0,)" in problems[1][0].replace("[1]", "(1,)")
+    assert "its attribute units is 'm', not 'm/s'" in problems[2][0]
+    assert "of another dump: its attribute job" in problems[3][0]
+    assert problems[4] == ["manifest: is damaged: its checksum is wrong"]
+    assert problems[5] == []
+
+
+def test_a_second_job_is_kept_out_of_the_folder(
+    configure: Configure, meeting: Path, tmp_path: Path
+) -> None:
+    rank = Rank(configure(), meeting)
+    with pytest.raises(Failed, match="the writer has ended with") as told:
+        Rank(configure(), tmp_path / "other")
+    assert told.value.code == HOST
+    rank.close()
+    Rank(configure(), tmp_path / "other").close()
+
+
+def test_threads_may_share_a_handle(configure: Configure, meeting: Path, tmp_path: Path) -> None:
+    rank = Rank(configure(), meeting)
+    for number in range(16):
+        rank.declare(f"v{number}", (1000,))
+    rank.begin(0)
+    threads = [
+        threading.Thread(target=rank.put, args=(f"v{number}", np.full(1000, number)))
+        for number in range(16)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    rank.end()
+    rank.close()
+    assert found(tmp_path / "dumps") == {0: []}
+
+
+def test_compressed_and_synced_dumps_are_the_same(
+    configure: Configure, meeting: Path, tmp_path: Path
+) -> None:
+    rank = Rank(configure(compression="gzip:4", sync=True), meeting)
+    data = np.arange(300000.0).reshape(3, 100000)
+    rank.declare("u", data.shape)
+    rank.dump(0, u=data)
+    rank.wait(0)
+    rank.close()
+    assert found(tmp_path / "dumps") == {0: []}
+    with h5py.File(tmp_path / "dumps" / "dump-00000000" / "part-000001.h5") as file:
+        assert file["u/000000"].compression == "gzip"
+        assert np.array_equal(file["u/000000"][:], data)
+
+
+def test_the_writer_tells_what_is_wrong_with_a_configuration(
+    configure: Configure, tmp_path: Path
+) -> None:
+    for keys, words in (
+        ({"hdf5": "/nonexistent.so"}, "/nonexistent.so"),
+        ({"writers": 0}, "writers = 0; allowed: 1 to 4096"),
+        ({"approach": "dx"}, "approach"),
+    ):
+        line = [str(io_library.WRITER), "check", "--config", str(configure(**keys))]
+        told = subprocess.run(line, capture_output=True, text=True, check=False)
+        assert told.returncode == 2
+        assert words in told.stderr
+        assert told.stderr.count("\n") == 1
+    line = [str(io_library.WRITER), "check", "--config", str(configure())]
+    assert subprocess.run(line, check=False, capture_output=True).returncode == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["hpcio.toml"]
+
+
+def test_what_is_no_socket_is_left_alone(configure: Configure, tmp_path: Path) -> None:
+    """A file at the path was removed, whatever it was."""
+    precious = tmp_path / "precious"
+    precious.write_text("data")
+    with pytest.raises(Failed, match="is there already, and is no socket") as told:
+        Rank(configure(), precious)
+    assert told.value.code == INPUT
+    assert precious.read_text() == "data"
+    assert not (tmp_path / "precious.lock").exists()
+
+
+def test_the_socket_of_a_writer_that_waits_for_others_stays(
+    configure: Configure, meeting: Path
+) -> None:
+    config = configure()
+    writer = serve(config, meeting, 3)
+    ranks = [Rank(config, meeting, rank, 3) for rank in range(2)]
+    with pytest.raises(Failed):
+        # Rank 0 is there already, so that it is not let in.
+        Rank(config, meeting, 0, 3)
+    assert meeting.exists()
+    ranks.append(Rank(config, meeting, 2, 3))
+    close_all(ranks)
+    assert writer.wait(20) == 0
+
+
+def test_a_writer_whose_ranks_die_before_the_last_has_come_ends(
+    configure: Configure, meeting: Path, tmp_path: Path
+) -> None:
+    config = configure()
+    writer = serve(config, meeting, 3)
+    code = "one = Rank(Path(sys.argv[1]), Path(sys.argv[2]), 0, 3)"
+    assert io_library.child(code, config, meeting).wait(60) == 0
+    assert writer.wait(20) == 2
+    assert not (tmp_path / "dumps" / ".lock").exists()
+
+
+def test_a_writer_that_nobody_hears_goes_on(
+    configure: Configure, meeting: Path, tmp_path: Path
+) -> None:
+    """What it printed ended it, where the launcher that read it had been killed."""
+    config = configure(grace="20 s")
+    read, write = os.pipe()
+    line = [str(io_library.WRITER), "serve", "--config", str(config), "--ranks", "2", str(meeting)]
+    writer = subprocess.Popen(line, stderr=write)
+    os.close(write)
+    os.close(read)
+    until(meeting.exists)
+    dying = io_library.child(
+        "one = Rank(Path(sys.argv[1]), Path(sys.argv[2]), 1, 2)\n"
+        "one.declare('u', (10,))\n"
+        "one.dump(0, u=np.ones(10))\n"
+        "os._exit(0)\n",
+        config,
+        meeting,
+    )
+    rank = Rank(config, meeting, 0, 2)
+    rank.declare("u", (10,))
+    assert dying.wait(60) == 0
+    rank.dump(0, u=np.zeros(10))
+    rank.wait(0)
+    rank.close()
+    assert writer.wait(20) == 0
+    assert found(tmp_path / "dumps") == {0: []}
+
+
+def test_calls_tell_of_a_dead_writer_at_once(configure: Configure, meeting: Path) -> None:
+    config = configure()
+    writer = serve(config, meeting, 1)
+    rank = Rank(config, meeting)
+    writer.kill()
+    writer.wait()
+
+    steps = itertools.count()
+
+    def refuses() -> bool:
+        try:
+            rank.begin(next(steps))
+            rank.end()
+        except Failed as error:
+            return error.code == HOST and "the writer has died" in str(error)
+        return False
+
+    # By a thread that watches: in a moment.
+    until(refuses)
+
+
+def test_a_single_value_has_no_place_and_gaps_are_no_numbers(
+    configure: Configure, meeting: Path, tmp_path: Path
+) -> None:
+    rank = Rank(configure(), meeting)
+    rank.declare("n", (), "i8", (), ())
+    rank.declare("u", (2, 2), "f4", (2, 4), (0, 2))
+    rank.dump(0, n=np.array(7), u=np.ones((2, 2), "f4"))
+    rank.close()
+    with h5py.File(tmp_path / "dumps" / "dump-00000000" / "fields.h5") as file:
+        assert int(file["n/000000"][()]) == 7
+        assert np.isnan(file["u"][:, :2]).all()
+        assert np.array_equal(file["u"][:, 2:], np.ones((2, 2)))
+    assert found(tmp_path / "dumps") == {0: ["u: 4 of 8 elements are missing"]}
+
+
+def test_ranks_that_disagree_about_a_field_are_named(
+    configure: Configure, meeting: Path, tmp_path: Path
+) -> None:
+    config = configure()
+    ranks = [Rank(config, meeting, rank, 2) for rank in range(2)]
+    for rank, one in enumerate(ranks):
+        one.declare("u", (2,), "f8", (4 + rank,), (2 * rank,))
+        one.dump(0, u=np.zeros(2))
+    for one in ranks:
+        with pytest.raises(Failed, match="ranks 0 and 1 disagree about variable u") as told:
+            one.flush()
+        assert told.value.code == STEP_FAILED
+    close_all(ranks)
+    assert not list((tmp_path / "dumps").glob("*/*.h5"))
