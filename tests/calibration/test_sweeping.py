@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from wattio import clock
@@ -152,19 +153,21 @@ def test_cores_that_are_off_already_are_left_alone(tmp_path: Path, host: hosts.H
 def test_a_load_that_ends_by_itself_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[subprocess.Popen[str]] = []
 
-    class Kept(subprocess.Popen[str]):
-        def __init__(self, *arguments: Any, **keywords: Any) -> None:
-            super().__init__(*arguments, **keywords)
-            started.append(self)
+    def kept(line: list[str], **how: object) -> subprocess.Popen[str]:
+        started.append(start(line, **how))
+        return started[-1]
 
-    monkeypatch.setattr(subprocess, "Popen", Kept)
+    def ended() -> object:
+        """The load has ended, and not just any child of this process; it stays to be asked for."""
+        return os.waitid(os.P_PID, started[0].pid, os.WEXITED | os.WNOWAIT)
+
+    start: Callable[..., subprocess.Popen[str]] = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", kept)
     with (
         pytest.raises(CalibrationFailed, match=r"the load ended by itself: .*Error"),
         loads.Loads().held(0.5, [999_999], 0),
     ):
-        # Until it has ended, and not just any child of this process; it stays to be asked for.
-        (load,) = started
-        os.waitid(os.P_PID, load.pid, os.WEXITED | os.WNOWAIT)
+        ended()
 
 
 def test_no_file_for_reading_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
