@@ -10,7 +10,6 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +17,13 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 from wattio import hpcio
-from wattio.hpcio import Config, DumpFailed, dumps, parts, patience
+from wattio.hpcio import DumpFailed, dumps, peers
 from wattio.hpcio.account import Account
-from wattio.hpcio.blocks import Block
-from wattio.hpcio.node_writer import NodeWriter
 from wattio.hpcio.session import Session
 
 from hpcio.waiting import FOREVER_S, until
 
 SHAPE = (24, 10, 6)
-
-PIECES = {"first": 500, "beginning": 200, "rest": 700}
-"""Variables of a dump, and of the next one: the first takes half of the room of the others."""
-
 
 def field(step: int) -> NDArray[np.float32]:
     """The global field of a step."""
@@ -41,51 +34,16 @@ def whole(task: dict[str, Any], step: int) -> bool:
     return (Path(task["config"]["output"]) / dumps.name(step)).is_dir()
 
 
-class Gate:
-    """Holds the writer in its first dump until the simulation, or a stall, opens it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.reached = folder / "reached"
-        self.opened = folder / "opened"
-        self.writers: list[NodeWriter] = []
-
-    def install(self) -> None:
-        """Put the gate before the writing of part files of ranks that only write."""
-        write, begin, writers = parts.write, NodeWriter.serve, self.writers
-
-        def gated(
-            path: Path,
-            step: int,
-            process: int,
-            blocks: Sequence[tuple[Block, NDArray[Any]]],
-            config: Config,
-        ) -> list[dict[str, Any]]:
-            if not self.reached.exists():
-                self.reached.touch()
-                until(self._is_open)
-            return write(path, step, process, blocks, config)
-
-        def serve(self: NodeWriter) -> None:
-            writers.append(self)
-            begin(self)
-
-        parts.write = gated
-        NodeWriter.serve = serve  # type: ignore[method-assign]
-
-    def _is_open(self) -> bool:
-        stalled = any(state.waiting for one in self.writers for state in one._states)
-        return self.opened.exists() or stalled
+def writer() -> int:
+    """The process that writes for this rank, which this one has started."""
+    found = Path("/proc/self/task").glob("*/children")
+    (process,) = [int(word) for path in found for word in path.read_text().split()]
+    return process
 
 
 def limit_files(size: int) -> None:
-    """No file may be larger, from the first dump on; the memory that is shared, before, may."""
-    begin = dumps.Dumps.begin
-
-    def limited(self: dumps.Dumps, step: int) -> Path:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-        return begin(self, step)
-
-    dumps.Dumps.begin = limited  # type: ignore[method-assign]
+    """No file of this rank's writer may be larger."""
+    resource.prlimit(writer(), resource.RLIMIT_FSIZE, (size, size))
 
 
 def dump(session: Session, step: int) -> None:
@@ -114,33 +72,15 @@ def dump_varied(session: Session, step: int) -> None:
     session.end_dump(step)
 
 
-def dump_in_pieces(session: Session, gate: Gate) -> None:
-    """A dump begins beside an older one, and goes on when that is done.
-
-    Free memory lies on both sides of what it has by then, and holds the rest in no single piece.
-    """
-
-    def fill(name: str) -> None:
-        session.allocate(name, (PIECES[name],))[...] = PIECES[name]
-
-    fill("first")
-    session.end_dump(0)
-    until(gate.reached.exists)
-    fill("beginning")
-    gate.opened.touch()
-    fill("rest")
-    session.end_dump(1)
-
-
 def tell_of_sleep(path: Path) -> None:
     """Leave a file when this process waits for other ranks asleep."""
-    wait = patience.wait
+    wait = peers.wait
 
     def telling(request: MPI.Request) -> None:
         path.touch()
         wait(request)
 
-    patience.wait = telling
+    peers.wait = telling
 
 
 def steps_of(task: dict[str, Any]) -> list[Any]:
@@ -157,21 +97,20 @@ def process_of(folder: Path, rank: int) -> Path:
 def run(task: dict[str, Any]) -> None:
     comm = MPI.COMM_WORLD
     config = hpcio.Config.model_validate(task["config"])
-    gate = Gate(config.output.parent)
     if task.get("killed") == "by the test":
         process_of(config.output.parent, comm.Get_rank()).write_text(str(os.getpid()))
     if task.get("idle") == comm.Get_rank():
         tell_of_sleep(config.output.parent / "sleeps")
-    if task.get("gated") and comm.Get_rank() == comm.Get_size() - 1:
-        gate.install()
     if task.get("killed") == comm.Get_rank():
         killer = threading.Thread(target=die_after, args=(task,), daemon=True)
         killer.start()
-    if "limit" in task and task.get("limited", comm.Get_rank()) == comm.Get_rank():
-        limit_files(task["limit"])
     session = hpcio.start(comm, config)
+    writes = session.is_writer or config.approach == "tp"
+    if writes and task.get("limited", comm.Get_rank()) == comm.Get_rank() and "limit" in task:
+        limit_files(task["limit"])
+    comm.Barrier()
     if not session.is_writer:
-        simulate(session, task, gate)
+        simulate(session, task)
     try:
         account = session.close()
     except DumpFailed as failed:
@@ -184,38 +123,23 @@ def run(task: dict[str, Any]) -> None:
         sys.stdout.write(json.dumps(account.as_json()))
 
 
-def simulate(session: Session, task: dict[str, Any], gate: Gate) -> None:
-    if task.get("gated") == "stall":
-        opener = threading.Thread(target=open_at_stall, args=(session, gate), daemon=True)
-        opener.start()
+def simulate(session: Session, task: dict[str, Any]) -> None:
     if task.get("idle") is not None:
-        until((gate.opened.parent / "sleeps").exists)
-    if task.get("pieces"):
-        dump_in_pieces(session, gate)
+        until((session.config.output.parent / "sleeps").exists)
     for step in steps_of(task):
         with contextlib.suppress(DumpFailed) if task.get("going") else contextlib.nullcontext():
             (dump_varied if task.get("varied") else dump)(session, step)
         if step in task.get("awaited", []):
             # By all ranks, which otherwise do not wait for each other here.
             until(functools.partial(whole, task, step))
-        if task.get("gated") and step == 0:
-            until(gate.reached.exists)
-        if "through" in task and step in task["through"]:
-            assert whole(task, step), "a dump that is written through is there at once"
     if task.get("killed") is not None:
         # Somebody dies now; this rank waits as in a step that outlasts the test.
         until(lambda: False, FOREVER_S)
-    gate.opened.touch()
 
 
 def die_after(task: dict[str, Any]) -> None:
     until(lambda: whole(task, task["steps"][0]))
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-def open_at_stall(session: Session, gate: Gate) -> None:
-    until(lambda: session._record.stalled)
-    gate.opened.touch()
 
 
 def run_again(task: dict[str, Any]) -> None:
@@ -231,10 +155,19 @@ def run_again(task: dict[str, Any]) -> None:
         session.close()
         assert session._comm == MPI.COMM_NULL
         # A thread that watches a connection ends when that is closed, and not at once.
-        until(lambda: not any(one.name == "hpcio-peer" for one in threading.enumerate()))
+        until(lambda: not "wattio-io" in threads())
         held.append(MPI.COMM_WORLD.allgather(holds()))
     if MPI.COMM_WORLD.Get_rank() == 0:
         sys.stdout.write(json.dumps(held))
+
+
+def threads() -> list[str]:
+    """The names of this process's threads, of the library's too."""
+    names = []
+    for path in Path("/proc/self/task").glob("*/comm"):
+        with contextlib.suppress(OSError):
+            names.append(path.read_text().strip())
+    return names
 
 
 def holds() -> dict[str, Any]:
@@ -242,7 +175,7 @@ def holds() -> dict[str, Any]:
     maps = Path("/proc/self/maps").read_text().splitlines()
     return {
         "files": len(list(Path("/proc/self/fd").iterdir())),
-        "maps": [line for line in maps if "memfd:wattio" in line],
+        "maps": [line for line in maps if "memfd:" in line],
         "scheduler": os.sched_getscheduler(0),
     }
 

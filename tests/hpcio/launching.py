@@ -36,19 +36,16 @@ def environment() -> dict[str, str]:
 
 
 def command(ranks: int, task: dict[str, Any], program: Path = PROGRAM) -> list[str]:
-    """The launcher's command line for so many ranks of a program."""
+    """The launcher's command line for so many ranks of a program with a task."""
+    return line(ranks, str(program), json.dumps(task))
+
+
+def line(ranks: int, *words: str) -> list[str]:
+    """The launcher's command line for so many ranks of a program of Python."""
     launcher = mpi_launch.launcher(mpi_launch.RankOptions())
     assert launcher is not None
-    line = [
-        launcher.path,
-        "-np",
-        str(ranks),
-        "--oversubscribe",
-        "--bind-to",
-        "none",
-        sys.executable,
-    ]
-    return [*line, "-m", "mpi4py", str(program), json.dumps(task)]
+    start = [launcher.path, "-np", str(ranks), "--oversubscribe", "--bind-to", "none"]
+    return [*start, sys.executable, "-m", "mpi4py", *words]
 
 
 def launch(

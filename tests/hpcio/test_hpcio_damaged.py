@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from wattio import cli
 from wattio.errors import InputError, ResultError
-from wattio.hpcio import Config, blocks, parts
+from wattio.hpcio import Config, blocks
 from wattio.hpcio.assembly import fields
-from wattio.hpcio.dumps import Dumps
 from wattio.hpcio.inspection import inspect, parse_manifest
-from wattio.hpcio.notes import Note
+
+from hpcio.made_dumps import Made
 
 DAMAGES = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -37,16 +37,13 @@ JSON = st.recursive(
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Dumps:
+def store(tmp_path: Path) -> Made:
     """Step 1 is whole, of two writers; of step 2 one has left its note."""
-    made = Dumps(tmp_path / "dumps", "dc:1", (0, 1))
-    made.prepare()
+    made = Made(tmp_path / "dumps", 2)
     for step, process in ((1, 0), (1, 1), (2, 0)):
         data = np.arange(6.0)
         block = blocks.make("u", process, data.shape, "f8", (12,), (6 * process,))
-        path = made.begin(step) / parts.file_name(process)
-        facts = parts.write(path, step, process, [(block, data)], Config())
-        assert made.leave(step, Note(process, (process,), facts)) is None
+        made.part(step, process, (block, data))
     return made
 
 
@@ -86,7 +83,7 @@ def looked_at(output: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @DAMAGES
 @given(at=st.integers(0, 10**6), value=JSON)
 def test_any_value_of_a_manifest(
-    store: Dumps, capsys: pytest.CaptureFixture[str], at: int, value: object
+    store: Made, capsys: pytest.CaptureFixture[str], at: int, value: object
 ) -> None:
     path = store.output / "dump-00000001" / "manifest.json"
     with damaged(path, at, value):
@@ -98,7 +95,7 @@ def test_any_value_of_a_manifest(
 @DAMAGES
 @given(at=st.integers(0, 10**6), value=JSON)
 def test_any_value_of_a_note(
-    store: Dumps, capsys: pytest.CaptureFixture[str], at: int, value: object
+    store: Made, capsys: pytest.CaptureFixture[str], at: int, value: object
 ) -> None:
     path = store.output / "dump-00000002.partial" / "part-000000.json"
     with damaged(path, at, value):
@@ -107,7 +104,7 @@ def test_any_value_of_a_note(
 
 @DAMAGES
 @given(name=st.sampled_from(["manifest.json", "part-000000.json"]), content=st.binary())
-def test_any_bytes_for_a_manifest_or_a_note(store: Dumps, name: str, content: bytes) -> None:
+def test_any_bytes_for_a_manifest_or_a_note(store: Made, name: str, content: bytes) -> None:
     (path,) = store.output.glob(f"*/{name}")
     before = path.read_bytes()
     for damaged in (content, before[: len(content)], before + content):
@@ -117,13 +114,13 @@ def test_any_bytes_for_a_manifest_or_a_note(store: Dumps, name: str, content: by
 
 
 @pytest.mark.parametrize("size", [0, 1, 100, 800, 2000])
-def test_parts_that_are_cut_off(store: Dumps, size: int) -> None:
+def test_parts_that_are_cut_off(store: Made, size: int) -> None:
     path = store.output / "dump-00000001" / "part-000001.h5"
     path.write_bytes(path.read_bytes()[:size])
     assert "part-000001.h5: u/000001 cannot be read" in inspect(store.output)[0].problems[0]
 
 
-def test_folders_where_files_should_be(store: Dumps, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folders_where_files_should_be(store: Made, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("manifest.json", "part-000001.h5"):
         path = store.output / "dump-00000001" / name
         path.unlink()
@@ -136,7 +133,7 @@ def test_folders_where_files_should_be(store: Dumps, capsys: pytest.CaptureFixtu
     assert [dump.step for dump in inspect(store.output)] == [1, 2, 3]
 
 
-def test_a_dataset_that_claims_to_be_huge_is_not_read(store: Dumps) -> None:
+def test_a_dataset_that_claims_to_be_huge_is_not_read(store: Made) -> None:
     path = store.output / "dump-00000001" / "part-000001.h5"
     with h5py.File(path, "a") as file:
         del file["u/000001"]
@@ -158,7 +155,7 @@ def test_a_huge_field_is_told_in_words() -> None:
 def test_names_that_look_like_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "[" / "red]"
     output.mkdir(parents=True)
-    Dumps(output, "tp", (0,)).lose(1, Note(0, (0,), error="[/x] \ud800 [bold]full"))
+    Made(output, 1).note(1, 0, error="[/x] \ud800 [bold]full")
     looked_at(output, capsys)
     with pytest.raises(SystemExit):
         cli.main(["hpcio", "inspect", str(output)])

@@ -28,6 +28,7 @@ def task(output: Path, approach: str, steps: list[int], **more: object) -> dict[
         **parse_approach(approach),
         "ranks_per_node": PER_NODE[approach],
         "compression": "none",
+        "grace": "2 s",
     }
     return {"config": config, "steps": steps, **more}
 
@@ -83,7 +84,7 @@ def test_a_death_is_noticed_without_the_launcher(
             job.kill()
     assert job.returncode != 0
     assert "has died; all ranks are ended" in told
-    assert {f"wattio: rank {rank}:" in told for rank in others} == {True}
+    assert {f"wattio-io: rank {rank}:" in told for rank in others} == {True}
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_a_full_disk_ends_with_its_reason(tmp_path: Path, approach: str) -> None
     output = tmp_path / "dumps"
     done = launch(4, task(output, approach, [0, 1], limit=2048))
     assert done.returncode != 0
-    assert "DumpFailed: dump of step" in done.stderr
+    assert "DumpFailed: step " in done.stderr
     assert "the disk is full or a limit is reached" in done.stderr
     found = inspect(output)
     assert not any(dump.whole for dump in found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,38 +14,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wattio import cli
 from wattio.errors import InputError, ResultError
-from wattio.hpcio import blocks, layout, parts
+from wattio.hpcio import blocks, layout
 from wattio.hpcio.assembly import assemble, fields
-from wattio.hpcio.config import Config
-from wattio.hpcio.dumps import Dumps
 from wattio.hpcio.inspection import inspect
-from wattio.hpcio.notes import Note
+
+from hpcio.made_dumps import Made
 
 FIELD = np.arange(24.0).reshape(4, 6)
 
 
-def leave(store: Dumps, step: int, process: int, rows: slice, at: int | None = None) -> None:
+def leave(store: Made, step: int, process: int, rows: slice, at: int | None = None) -> None:
     """One writer's part: some rows of the field, and where it says that they lie."""
     data = FIELD[rows] + step
     offset = (rows.start if at is None else at, 0)
     block = blocks.make("u", process, data.shape, "f8", FIELD.shape, offset)
-    path = store.begin(step) / parts.file_name(process)
-    facts = parts.write(path, step, process, [(block, data)], Config())
-    assert store.leave(step, Note(process, (process,), facts)) is None
+    store.part(step, process, (block, data))
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Dumps:
+def store(tmp_path: Path) -> Made:
     """Two writers; step 1 is whole, step 2 lacks a writer, step 3 was dropped by one."""
-    made = Dumps(tmp_path / "dumps", "dc:1", (0, 1))
-    made.prepare()
+    made = Made(tmp_path / "dumps", 2)
     for step in (1, 2, 3):
         leave(made, step, 0, slice(0, 1))
     assert not (made.output / "dump-00000001").exists()
     leave(made, 1, 1, slice(1, 4))
-    assert made.leave(3, Note(1, (1,), dropped=True)) is None
-    assert made.loss(3)
-    assert made.loss(2) is None
+    made.note(3, 1, dropped=True)
     return made
 
 
@@ -55,7 +50,7 @@ def run(*words: str) -> int:
     return stop.value.code
 
 
-def test_whole_and_not(store: Dumps, capsys: pytest.CaptureFixture[str]) -> None:
+def test_whole_and_not(store: Made, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("inspect", str(store.output), "--json") == 1
     told = json.loads(capsys.readouterr().out)["dumps"]
     assert [(dump["step"], dump["whole"], dump["checked"]) for dump in told] == [
@@ -76,11 +71,12 @@ def test_whole_and_not(store: Dumps, capsys: pytest.CaptureFixture[str]) -> None
         "part-000000.h5",
         "part-000001.h5",
     ]
-    store.prepare()
+    for folder in store.output.glob("*.partial"):
+        shutil.rmtree(folder)
     assert run("inspect", str(store.output)) == 0
 
 
-def test_notes_that_had_no_room_are_told(store: Dumps) -> None:
+def test_notes_that_had_no_room_are_told(store: Made) -> None:
     folder = store.output / "dump-00000002.partial"
     (folder / "part-000001.json").touch()
     silent = "the program ended before, is still writing, or there was no room for it"
@@ -93,7 +89,7 @@ def test_notes_that_had_no_room_are_told(store: Dumps) -> None:
     assert inspect(store.output)[1].problems == [f"no part of it has a whole note: {silent}"]
 
 
-def test_the_field_is_put_together(store: Dumps, tmp_path: Path) -> None:
+def test_the_field_is_put_together(store: Made, tmp_path: Path) -> None:
     target = tmp_path / "whole.h5"
     assert run("assemble", str(store.output), "1", "--out", str(target)) == 0
     with h5py.File(target) as file:
@@ -103,7 +99,7 @@ def test_the_field_is_put_together(store: Dumps, tmp_path: Path) -> None:
         fields(store.output, 2)
 
 
-def test_a_flipped_bit_is_found(store: Dumps, tmp_path: Path) -> None:
+def test_a_flipped_bit_is_found(store: Made, tmp_path: Path) -> None:
     path = store.output / "dump-00000001" / "part-000001.h5"
     content = bytearray(path.read_bytes())
     at = content.index((FIELD + 1)[2].tobytes())
@@ -120,7 +116,7 @@ def test_a_flipped_bit_is_found(store: Dumps, tmp_path: Path) -> None:
     assert "is missing" in inspect(store.output)[0].problems[0]
 
 
-def test_a_manifest_that_lacks_something(store: Dumps) -> None:
+def test_a_manifest_that_lacks_something(store: Made) -> None:
     path = store.output / "dump-00000001" / "manifest.json"
     content = json.loads(path.read_text())
     content["parts"].pop()
@@ -139,12 +135,7 @@ def test_nothing_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert run("inspect", str(tmp_path / "none")) == 2
 
 
-def test_a_dump_is_not_overwritten(store: Dumps) -> None:
-    with pytest.raises(parts.PartFailed, match="exists already"):
-        store.begin(1)
-
-
-def test_a_wrong_offset_leaves_a_hole(store: Dumps) -> None:
+def test_a_wrong_offset_leaves_a_hole(store: Made) -> None:
     """Two writers once put their halves to the same place, and the other half was zeros."""
     leave(store, 4, 0, slice(0, 2))
     leave(store, 4, 1, slice(2, 4), at=0)
@@ -154,7 +145,7 @@ def test_a_wrong_offset_leaves_a_hole(store: Dumps) -> None:
         fields(store.output, 4)
 
 
-def test_halos_are_no_holes(store: Dumps) -> None:
+def test_halos_are_no_holes(store: Made) -> None:
     leave(store, 4, 0, slice(0, 3))
     leave(store, 4, 1, slice(1, 4))
     assert inspect(store.output)[-1].problems == []

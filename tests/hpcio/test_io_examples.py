@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from wattio.hpcio.inspection import inspect
 
-from hpcio import io_library
+from hpcio import io_library, launching
 from hpcio.launching import environment
 from hpcio.waiting import until
 
@@ -94,12 +94,25 @@ def test_programs_write_the_same_fields_by_configuration_alone(
 ) -> None:
     ran = built.run(program, configure(tmp_path, approach))
     assert ran.returncode == 0, ran.stderr
-    dumps = inspect(tmp_path / "dumps")
+    check(tmp_path / "dumps")
+
+
+@pytest.mark.parametrize("approach", ["tp", "dc", "dn"])
+def test_so_does_the_one_in_python(approach: str, tmp_path: Path) -> None:
+    given = map(str, (EXAMPLES / "advect.py", configure(tmp_path, approach), STEPS[-1], 10))
+    ran = launching.run(launching.line(4, *given))
+    assert ran.returncode == 0, ran.stderr
+    check(tmp_path / "dumps")
+
+
+def check(output: Path) -> None:
+    """Whether the dumps of a program are what they should be."""
+    dumps = inspect(output)
     assert [(dump.step, dump.whole, dump.problems) for dump in dumps] == [
         (step, True, []) for step in STEPS
     ]
     for step in STEPS:
-        with h5py.File(tmp_path / "dumps" / f"dump-{step:08}" / "fields.h5") as file:
+        with h5py.File(output / f"dump-{step:08}" / "fields.h5") as file:
             assert np.array_equal(file["u"][:], expected(step))
             assert file["u"].attrs["units"] == "m/s"
             assert file.attrs["time"] == pytest.approx(0.1 * step)

@@ -26,7 +26,7 @@ use wattio_io::bell::{self, Bell, START, Welcome};
 use wattio_io::block;
 use wattio_io::config::Existing;
 use wattio_io::error::tell;
-use wattio_io::job::{Account, Job};
+use wattio_io::job::{Account, Job, Written};
 use wattio_io::slot::{Board, Entry, Slot};
 
 /// How often the one that publishes looks whether time is over, while it waits for the others.
@@ -77,6 +77,7 @@ struct Dump<'a> {
     error: Option<String>,
     dropped: bool,
     bytes: u64,
+    write: Duration,
 }
 
 impl Dump<'_> {
@@ -89,6 +90,7 @@ impl Dump<'_> {
             error: None,
             dropped: false,
             bytes: 0,
+            write: Duration::ZERO,
         }
     }
 }
@@ -134,7 +136,6 @@ pub struct Server<'a> {
     /// The steps of the dumps that were ended, by their numbers.
     steps: Vec<u64>,
     account: Account,
-    write: Duration,
     lock: Option<Lock>,
     signals: Option<Signals>,
 }
@@ -228,7 +229,6 @@ impl<'a> Server<'a> {
             deadline: Cell::new(None),
             steps: Vec::new(),
             account: Account::default(),
-            write: Duration::ZERO,
             lock: None,
             signals: None,
         })
@@ -253,7 +253,6 @@ impl<'a> Server<'a> {
             self.sleep();
         }
         self.end();
-        self.account.write_s = self.write.as_secs_f64();
         self.account
     }
 
@@ -318,7 +317,7 @@ impl<'a> Server<'a> {
             if let Err(text) = self.write(dump, at, entry) {
                 dump.error = Some(if self.is_late() { self.too_late() } else { text });
             }
-            self.write += began.elapsed();
+            dump.write += began.elapsed();
         }
         let client = &mut self.clients[at];
         client.taken += 1;
@@ -383,10 +382,12 @@ impl<'a> Server<'a> {
             },
             None => {}
         }
-        self.write += began.elapsed();
+        let write_s = (dump.write + began.elapsed()).as_secs_f64();
+        self.account.write_s += write_s;
         if dump.error.is_none() && !dump.dropped {
             self.account.written += 1;
             self.account.bytes += dump.bytes;
+            self.account.dumps.push(Written { step, bytes: dump.bytes, write_s });
         }
         let blocks = serde_json::value::to_raw_value(&facts).unwrap_or_else(|_| empty());
         let number = self.number;
@@ -577,6 +578,7 @@ impl<'a> Server<'a> {
             _ => {
                 client.died = true;
                 let rank = client.rank;
+                self.account.lost.push(rank);
                 tell(
                     "wattio-io-writer",
                     &format!("rank {rank} has died; what it handed over is written"),

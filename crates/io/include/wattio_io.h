@@ -107,6 +107,11 @@ int wattio_io_attribute_number(wattio_io *io, int64_t variable, const char *name
 /* Begin a step. All ranks that compute have the same rising steps. */
 int wattio_io_begin_step(wattio_io *io, int64_t step);
 
+/* Give the step that has begun another number, before any of its data has gone to the writer: for a
+ * program that learns the number of a step with its data.
+ */
+int wattio_io_number_step(wattio_io *io, int64_t step);
+
 /* Hand over a variable's block by copying it. */
 int wattio_io_put(wattio_io *io, int64_t variable, const void *data, int mode);
 
@@ -116,6 +121,13 @@ int wattio_io_put(wattio_io *io, int64_t variable, const void *data, int mode);
  */
 int wattio_io_allocate(wattio_io *io, int64_t variable, void **data);
 int wattio_io_commit(wattio_io *io, int64_t variable);
+
+/* Keep the memory that blocks are allocated in where it is, beyond the session's end, until it is freed:
+ * for languages in which a block may still be looked at then. NULL where blocks are sent to another node.
+ */
+typedef struct wattio_io_memory wattio_io_memory;
+int wattio_io_keep_memory(wattio_io *io, wattio_io_memory **kept);
+void wattio_io_free_memory(wattio_io_memory *kept);
 
 /* End the step. WATTIO_IO_STEP_FAILED tells of a step, mostly one before, that did not reach its file
  * and of which no call has told; this one is handed over all the same.
@@ -152,6 +164,9 @@ int wattio_io_damaris_allocate(wattio_io_damaris *damaris, wattio_io *io, const 
 
 /* What went wrong in this thread's call that failed last; valid until the next that fails. */
 const char *wattio_io_error(void);
+
+/* All of the report of this thread's close that was last; valid until the next. */
+const char *wattio_io_report(void);
 
 const char *wattio_io_version(void);
 

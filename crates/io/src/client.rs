@@ -7,6 +7,7 @@ use crate::config::WhenFull;
 use crate::error::{Error, Result, host};
 use crate::ring::Ring;
 use crate::road::{Declared, Open, Road};
+use crate::shared::Shared;
 use crate::slot::{Board, DATA, ENTRIES, Entry, Fate, Slot, WINDOW};
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -148,8 +149,8 @@ impl Client {
         if open.placed.is_empty() || open.placed.iter().any(|one| !one.committed) {
             return Err(Error::Input(format!(
                 "variable {name}: the blocks of this step that are allocated and not committed \
-                 leave no room for it in this rank's share of the buffer, {} B: commit them, or \
-                 make buffer larger",
+                 leave no room for it in this rank's share of the buffer, {} B: make buffer larger, or \
+                 commit what is complete",
                 self.data.capacity()
             )));
         }
@@ -253,6 +254,10 @@ impl Road for Client {
         found.map(NonNull::as_ptr).ok_or_else(outside)
     }
 
+    fn memory(&self) -> Option<Arc<Shared>> {
+        Some(Arc::clone(self.slot.memory()))
+    }
+
     fn post(
         &mut self,
         open: &mut Open,
@@ -296,6 +301,7 @@ impl Road for Client {
         self.posted += 1;
         open.placed.clear();
         open.head_bytes = 0;
+        open.posted = true;
         if end {
             self.number += 1;
         }

@@ -48,14 +48,6 @@ pub enum Existing {
     KeepApart,
 }
 
-/// What shares a file. `wattio.hpcio` knows another way, which needs parallel HDF5 in the ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Aggregation {
-    /// One file of each writer and dump.
-    Writer,
-}
-
 /// How steps reach their files; the same on all ranks. What these fields say, with `Allowed:` and
 /// `Default:`, stands in `docs/io-library.md`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -76,9 +68,6 @@ pub struct Config {
     pub when_full: WhenFull,
     /// The folder of the dumps. Allowed: a path. Default: `"dumps"`.
     pub output: PathBuf,
-    /// What shares a file: a writer and a dump each have one. Allowed: only `"writer"`. Default:
-    /// `"writer"`.
-    pub aggregation: Aggregation,
     /// How data are compressed. Allowed: `"none"`, `"gzip:1"` to `"gzip:9"`. Default: `"none"`.
     pub compression: String,
     /// Whether blocks get a CRC-32. Default: `true`.
@@ -111,7 +100,6 @@ impl Default for Config {
             buffer: Bytes(268_435_456.0),
             when_full: WhenFull::Block,
             output: PathBuf::from("dumps"),
-            aggregation: Aggregation::Writer,
             compression: "none".to_owned(),
             checksum: true,
             sync: false,
@@ -256,7 +244,7 @@ mod tests {
             ("[hpcio]\nbuffer = \"1 B\"\n", vec!["buffer", "64 KiB"]),
             ("[hpcio]\ncompression = \"gzip:0\"\n", vec!["gzip:0", "gzip:9"]),
             ("[hpcio]\ngrace = \"-1 s\"\n", vec!["grace"]),
-            ("[hpcio]\naggregation = \"dump\"\n", vec!["line 2", "`dump`", "`writer`"]),
+            ("[hpcio]\naggregation = \"dump\"\n", vec!["line 2", "aggregation", "approach"]),
             ("[hpcio]\nwhen_full = \"write_through\"\n", vec!["line 2", "drop_oldest"]),
             ("[hpcio]\nwriters = -1\n", vec!["line 2", "writers", "-1"]),
             ("[hpcio]\n\nwriters = \"2\"\n", vec!["line 3", "\"2\""]),

@@ -6,6 +6,7 @@ use crate::error::{Error, Result, host};
 use crate::frame::{Frames, FromRank, ToRank, fate};
 use crate::peers::Peers;
 use crate::road::{Declared, Open, Road};
+use crate::shared::Shared;
 use crate::slot::Fate;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -155,6 +156,10 @@ impl Road for Far {
         }
     }
 
+    fn memory(&self) -> Option<Arc<Shared>> {
+        None
+    }
+
     fn post(
         &mut self,
         open: &mut Open,
@@ -165,6 +170,7 @@ impl Road for Far {
     ) -> Result<()> {
         let placed = std::mem::take(&mut open.placed);
         open.head_bytes = 0;
+        open.posted = true;
         let mut encoded = Vec::new();
         block::put_attributes(&mut encoded, attributes);
         self.frames.say(&FromRank::Post {

@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::open::{self, JobReport, Member, RankReport};
 use crate::peers::Peers;
 use crate::session::Session;
+use crate::shared::Shared;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, OsStr, c_char, c_double, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -31,7 +32,11 @@ const INTERNAL: c_int = 5;
 
 thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::default();
+    static LAST_REPORT: RefCell<CString> = RefCell::default();
 }
+
+/// What keeps the memory of blocks where it is.
+pub struct Kept(#[allow(dead_code)] Arc<Shared>);
 
 /// A session, as programs hold it.
 pub struct Handle {
@@ -318,6 +323,17 @@ pub unsafe extern "C" fn wattio_io_begin_step(io: *mut Handle, step: i64) -> c_i
 
 #[unsafe(no_mangle)]
 #[allow(missing_docs)]
+pub unsafe extern "C" fn wattio_io_number_step(io: *mut Handle, step: i64) -> c_int {
+    unsafe {
+        with(io, |state| {
+            let step = number_of(step)?;
+            state.session()?.number_step(step)
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+#[allow(missing_docs)]
 pub unsafe extern "C" fn wattio_io_allocate(
     io: *mut Handle,
     variable: i64,
@@ -417,6 +433,28 @@ pub unsafe extern "C" fn wattio_io_wait_durable(
 
 #[unsafe(no_mangle)]
 #[allow(missing_docs)]
+pub unsafe extern "C" fn wattio_io_keep_memory(io: *mut Handle, kept: *mut *mut Kept) -> c_int {
+    unsafe {
+        with(io, |state| {
+            put(kept, std::ptr::null_mut());
+            let found = state.session()?.memory();
+            put(kept, found.map_or(std::ptr::null_mut(), |one| Box::into_raw(Box::new(Kept(one)))));
+            Ok(())
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+#[allow(missing_docs)]
+pub unsafe extern "C" fn wattio_io_free_memory(kept: *mut Kept) {
+    if !kept.is_null() {
+        // SAFETY: of `wattio_io_keep_memory`, and given back once, as `wattio_io.h` asks.
+        drop(unsafe { Box::from_raw(kept) });
+    }
+}
+
+#[unsafe(no_mangle)]
+#[allow(missing_docs)]
 pub unsafe extern "C" fn wattio_io_close(
     io: *mut *mut Handle,
     report: *mut c_char,
@@ -450,6 +488,8 @@ pub unsafe extern "C" fn wattio_io_close(
                 report.add(length).write(0);
             }
         }
+        let whole = CString::new(text).unwrap_or_default();
+        LAST_REPORT.with(|last| *last.borrow_mut() = whole);
         end
     })
 }
@@ -458,6 +498,12 @@ pub unsafe extern "C" fn wattio_io_close(
 #[allow(missing_docs)]
 pub extern "C" fn wattio_io_error() -> *const c_char {
     LAST_ERROR.with(|last| last.borrow().as_ptr())
+}
+
+#[unsafe(no_mangle)]
+#[allow(missing_docs)]
+pub extern "C" fn wattio_io_report() -> *const c_char {
+    LAST_REPORT.with(|last| last.borrow().as_ptr())
 }
 
 #[unsafe(no_mangle)]

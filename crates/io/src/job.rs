@@ -97,6 +97,23 @@ pub struct Account {
     pub dropped: Vec<u64>,
     /// Dumps that failed, and why.
     pub failed: Vec<(u64, String)>,
+    /// Ranks that have died.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<usize>,
+    /// What it has written of each dump. In a report, that of the rank's own writer alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dumps: Vec<Written>,
+}
+
+/// What a writer has written of a dump.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Written {
+    /// The dump's step.
+    pub step: u64,
+    /// Bytes of data.
+    pub bytes: u64,
+    /// Time within system calls that write, and within HDF5.
+    pub write_s: f64,
 }
 
 /// Lines of JSON over a socket.

@@ -164,14 +164,22 @@ impl Member {
     ///
     /// # Errors
     ///
-    /// Does not come back where the writer has died: it ends all ranks.
+    /// Does not come back where the writer or a rank that it writes for has died: all ranks are ended.
     fn wait(&mut self) -> Result<Option<Account>> {
         let Some(writer) = &mut self.writer else { return Ok(None) };
         let relayed = self.relay.take().map_or(Ok(()), |senders| senders.run(&*self.peers));
-        relayed
-            .and_then(|()| writer.wait())
-            .map(Some)
-            .inspect_err(|_| died(self.peers.rank(), self.peers.abort())())
+        let account = relayed.and_then(|()| writer.wait());
+        let rank = self.peers.rank();
+        match &account {
+            Err(_) => died(rank, ITS_WRITER.to_owned(), self.peers.abort())(),
+            // What it had ended is written by now.
+            Ok(account) => {
+                if let Some(lost) = account.lost.first() {
+                    died(rank, format!("rank {lost}, for which it writes,"), self.peers.abort())();
+                }
+            }
+        }
+        account.map(Some)
     }
 
     /// Wait until everything is written, and end; what it has cost, on rank 0 of all ranks. Collective.
@@ -184,11 +192,13 @@ impl Member {
     pub fn close(&mut self) -> (JobReport, Result<()>) {
         let closed = self.session.as_mut().map_or(Ok(()), Session::close);
         let writer = self.wait().unwrap_or_default();
-        let own = RankReport {
+        let mut own = RankReport {
             rank: self.peers.rank(),
             compute: self.session.as_ref().map(Session::report),
             writer,
         };
+        // A line for each dump is the rank's own: of all ranks they are more than a rank can hold.
+        let dumps = own.writer.as_mut().map(|writer| std::mem::take(&mut writer.dumps));
         let told = closed.as_ref().err().map(ToString::to_string);
         let approach = self.approach.clone();
         let peers = &*self.peers;
@@ -199,7 +209,12 @@ impl Member {
         };
         let first = everybody.iter().find_map(|(_, told)| told.clone());
         let wanted = |report: &RankReport| peers.rank() == 0 || report.rank == peers.rank();
-        let ranks = everybody.into_iter().map(|(report, _)| report).filter(wanted).collect();
+        let mut ranks: Vec<RankReport> =
+            everybody.into_iter().map(|(report, _)| report).filter(wanted).collect();
+        let mine = ranks.iter_mut().find(|report| report.rank == peers.rank());
+        if let (Some(writer), Some(dumps)) = (mine.and_then(|one| one.writer.as_mut()), dumps) {
+            writer.dumps = dumps;
+        }
         let end = closed.and(first.map_or(Ok(()), |text| Err(Error::StepFailed(text))));
         (JobReport { approach, ranks }, end)
     }
@@ -219,7 +234,7 @@ impl Meeting<'_> {
         let rank = self.peers.rank();
         let session = self.topology.writer_of.get(&rank).map(|by| {
             let client = self.client(rank, &addresses[*by])?;
-            client.watch(died(rank, self.peers.abort()))?;
+            client.watch(died(rank, ITS_WRITER.to_owned(), self.peers.abort()))?;
             let synchronous = self.plan.config.approach == Approach::Tp;
             Ok(Session::new(Box::new(client), synchronous))
         });
@@ -249,7 +264,7 @@ impl Meeting<'_> {
             None => self.topology.writer_of.get(&rank).map_or(Ok((None, None)), |&by| {
                 let peers = Arc::clone(self.peers);
                 let far = Far::connect(&ports[by], by, &self.plan.token, peers)?;
-                watch(&far, died(rank, self.peers.abort()))?;
+                watch(&far, died(rank, ITS_WRITER.to_owned(), self.peers.abort()))?;
                 Ok((Some(Session::new(Box::new(far), false)), None))
             }),
         };
@@ -320,11 +335,13 @@ fn agreed<T>(peers: &dyn Peers, own: Result<T>) -> Result<T> {
     own
 }
 
-/// What a rank does when its writer has died: end all ranks, and itself even where the launcher, which
+const ITS_WRITER: &str = "its writer";
+
+/// What a rank does when somebody has died that it needs: end all ranks, and itself even where the launcher, which
 /// MPI asks to do so, is stuck.
-fn died(rank: usize, abort: Box<dyn Fn() + Send>) -> impl FnOnce() + Send {
+fn died(rank: usize, who: String, abort: Box<dyn Fn() + Send>) -> impl FnOnce() + Send {
     move || {
-        tell("wattio-io", &format!("rank {rank}: its writer has died; all ranks are ended"));
+        tell("wattio-io", &format!("rank {rank}: {who} has died; all ranks are ended"));
         let _ = std::thread::Builder::new().spawn(|| {
             std::thread::sleep(ABORT);
             std::process::abort();

@@ -3,10 +3,12 @@
 
 use crate::block::{self, Attributes, Variable};
 use crate::error::Result;
+use crate::shared::Shared;
 use crate::slot::Fate;
+use std::sync::Arc;
 use std::time::Instant;
 
-/// A block that has its place .
+/// A block that has its place.
 #[derive(Clone, Copy, Debug)]
 pub struct Placed {
     /// Which of the session's variables.
@@ -24,6 +26,8 @@ pub struct Open {
     pub placed: Vec<Placed>,
     /// Bytes that the list of them takes.
     pub head_bytes: u64,
+    /// Whether a part of the dump was handed over already.
+    pub posted: bool,
 }
 
 /// A declared variable, with what is the same for each of its blocks.
@@ -67,6 +71,9 @@ pub trait Road: Send {
     ///
     /// `Host` where that is nowhere.
     fn place(&mut self, data: u64, bytes: u64) -> Result<*mut u8>;
+
+    /// The memory that blocks lie in, where a writer shares it: it stays for as long as somebody holds it.
+    fn memory(&self) -> Option<Arc<Shared>>;
 
     /// Hand over what is open: as a part of the dump, or as its end.
     ///

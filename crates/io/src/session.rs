@@ -3,9 +3,11 @@
 use crate::block::{self, Attributes, Type, Value, Variable};
 use crate::error::{Error, Result};
 use crate::road::{Declared, Open, Placed, Road};
+use crate::shared::Shared;
 use crate::slot::Fate;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Steps go up to this, as in files.
@@ -145,16 +147,7 @@ impl Session {
             let open = current.step;
             return Err(Error::Input(format!("begin_step({step}): step {open} has not ended")));
         }
-        if step > STEP_MAX {
-            return Err(Error::Input(format!("begin_step({step}): steps go up to {STEP_MAX}")));
-        }
-        if let Some(&(last, _)) = self.steps.last()
-            && step <= last
-        {
-            return Err(Error::Input(format!(
-                "begin_step({step}): steps begin at 0 and rise; the last was {last}"
-            )));
-        }
+        self.check_rises("begin_step", step)?;
         self.road.check_alive()?;
         if self.road.is_ending() {
             return Err(Error::Host(format!(
@@ -168,6 +161,25 @@ impl Session {
             has: vec![false; self.declared.len()],
             deferred: Vec::new(),
         });
+        Ok(())
+    }
+
+    /// Give the step that has begun another number, before anything of it was handed over.
+    ///
+    /// # Errors
+    ///
+    /// `Input`.
+    pub fn number_step(&mut self, step: u64) -> Result<()> {
+        self.check_open()?;
+        self.check_rises("number_step", step)?;
+        let current = self.current.as_mut().ok_or_else(not_begun)?;
+        if current.open.posted {
+            return Err(Error::Input(format!(
+                "number_step({step}): a part of step {} was handed over already",
+                current.step
+            )));
+        }
+        current.step = step;
         Ok(())
     }
 
@@ -353,12 +365,31 @@ impl Session {
         Report { stalls: self.road.stalls(), ..self.report.clone() }
     }
 
+    /// What keeps the memory of blocks where it is, after the session, too; none where blocks are sent.
+    #[must_use]
+    pub fn memory(&self) -> Option<Arc<Shared>> {
+        self.road.memory()
+    }
+
     /// Whether the calls of a program still mean something.
     fn check_open(&self) -> Result<()> {
         if self.closed {
             return Err(Error::Input("the session has ended".to_owned()));
         }
         Ok(())
+    }
+
+    /// Whether a step may come after those that were handed over.
+    fn check_rises(&self, call: &str, step: u64) -> Result<()> {
+        if step > STEP_MAX {
+            return Err(Error::Input(format!("{call}({step}): steps go up to {STEP_MAX}")));
+        }
+        match self.steps.last() {
+            Some(&(last, _)) if step <= last => Err(Error::Input(format!(
+                "{call}({step}): steps begin at 0 and rise; the last was {last}"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     fn begun(&mut self) -> Result<&mut Current> {
