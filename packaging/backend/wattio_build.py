@@ -1,0 +1,73 @@
+"""Builds the package by maturin; in it are libwattio_io and its writer, as by `make install-io`.
+
+They lie in `wattio/_io`: Python's ranks load them from there, and programs in C and Fortran may be
+built against them (`wattio hpcio prefix`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import maturin
+from maturin import (
+    build_sdist,
+    get_requires_for_build_editable,
+    get_requires_for_build_sdist,
+    get_requires_for_build_wheel,
+    prepare_metadata_for_build_editable,
+    prepare_metadata_for_build_wheel,
+)
+
+__all__ = [
+    "build_editable",
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_editable",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_editable",
+    "prepare_metadata_for_build_wheel",
+]
+
+ROOT = Path(__file__).resolve().parents[2]
+CARRIED = ROOT / "python" / "wattio" / "_io"
+
+
+def build_wheel(
+    wheel_directory: str,
+    config_settings: dict[str, Any] | None = None,
+    metadata_directory: str | None = None,
+) -> str:
+    """As PEP 517 has it."""
+    install_io()
+    name: str = maturin.build_wheel(wheel_directory, config_settings, metadata_directory)
+    return name
+
+
+def build_editable(
+    wheel_directory: str,
+    config_settings: dict[str, Any] | None = None,
+    metadata_directory: str | None = None,
+) -> str:
+    """As PEP 660 has it."""
+    install_io()
+    name: str = maturin.build_editable(wheel_directory, config_settings, metadata_directory)
+    return name
+
+
+def install_io() -> None:
+    """Build the library and its writer, and put them where the package carries them."""
+    line = ["cargo", "build", "--release", "--quiet", "-p", "wattio-io", "-p", "wattio-io-writer"]
+    subprocess.run(line, cwd=ROOT, check=True)
+    built = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
+    # Programs that run now keep what they have: files are replaced, not written to.
+    new = CARRIED.with_name("_io.new")
+    shutil.rmtree(new, ignore_errors=True)
+    script = ROOT / "packaging" / "install-io.sh"
+    subprocess.run([script, str(built.absolute()), str(new)], check=True)
+    shutil.rmtree(CARRIED, ignore_errors=True)
+    new.rename(CARRIED)
