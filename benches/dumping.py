@@ -46,15 +46,7 @@ def ranks(count: int, **task: Any) -> dict[str, list[float]]:  # noqa: ANN401 (J
     launcher = mpi_launch.launcher(mpi_launch.RankOptions())
     if launcher is None:
         raise BenchError("dumps: there is no mpirun")
-    line = [
-        launcher.path,
-        "-np",
-        str(count),
-        "--oversubscribe",
-        "--bind-to",
-        "none",
-        sys.executable,
-    ]
+    line = [launcher.path, "-np", str(count), "--oversubscribe", "--bind-to", "none"]
     done = subprocess.run(
         [*line, sys.executable, "-m", "mpi4py", str(_PROGRAM), json.dumps(task)],
         env={**os.environ, **_ENVIRONMENT},
@@ -117,7 +109,7 @@ def lines(dumps: int = 21, rounds: int = 3, span_s: float = 3.0) -> Iterator[Lin
     yield Line(
         "dump-tp",
         "dumps",
-        "each rank writes, h5py",
+        "each rank writes",
         rate(tp["place"], 1),
         rate(dc["place"], 1),
         Goal("ratio", LESS_THAN_TP),
@@ -126,7 +118,7 @@ def lines(dumps: int = 21, rounds: int = 3, span_s: float = 3.0) -> Iterator[Lin
     yield Line(
         "dump-tp-copy",
         "dumps",
-        "each rank writes, h5py",
+        "each rank writes",
         rate(tp["place"], 1),
         rate(dc["copy"], 1),
         None,

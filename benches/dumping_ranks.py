@@ -22,9 +22,11 @@ COUNT = 64 << 17
 
 
 def cpu_s_of(process: int) -> float:
-    """Processor time of all threads of a process, to the nanosecond."""
-    files = Path(f"/proc/{process}/task").glob("*/schedstat")
-    return sum(int(file.read_text().split()[0]) for file in files) / 1e9
+    """Processor time of all threads of a process and its children, to the nanosecond."""
+    threads = Path(f"/proc/{process}/task")
+    own = sum(int(file.read_text().split()[0]) for file in threads.glob("*/schedstat")) / 1e9
+    children = [one for file in threads.glob("*/children") for one in file.read_text().split()]
+    return own + sum(cpu_s_of(int(child)) for child in children)
 
 
 def written(session: Session, step: int) -> None:
@@ -57,6 +59,7 @@ def dumping(task: dict[str, Any]) -> dict[str, list[float]] | None:
     """Copied dumps and such that are filled in place, in turn with a plain copy."""
     session = hpcio.start(MPI.COMM_WORLD, hpcio.Config.model_validate(task["config"]))
     if session.is_writer:
+        session.close()
         return None
     source, target = np.random.default_rng(1).random(COUNT), np.ones(COUNT)
     found: dict[str, list[float]] = {"memcpy": [], "copy": [], "place": []}
@@ -81,6 +84,7 @@ def idle(task: dict[str, Any]) -> dict[str, list[float]] | None:
     if task["config"] is not None:
         session = hpcio.start(comm, hpcio.Config.model_validate(task["config"]))
         if session.is_writer:
+            session.close()
             return None
     elif comm.Get_rank():
         comm.Recv(np.empty(1), 0)

@@ -27,8 +27,9 @@ def simulate(session: Session, steps: int, every: int) -> None:
     for step in range(steps + 1):
         if step % every == 0:
             shape, whole, offset = (end - first, NX), (NY, NX), (first, 0)
-            session.allocate("u", shape, "f8", whole, offset)[...] = u[1:]
-            session.end_dump(step)
+            units = {"units": "m/s"}
+            session.allocate("u", shape, "f8", whole, offset, units)[...] = u[1:]
+            session.end_dump(step, {"time": 0.1 * step})
         comm.Sendrecv(u[-1], (rank + 1) % size, recvbuf=u[0], source=(rank - 1) % size)
         u[1:] = u[:-1].copy()
 

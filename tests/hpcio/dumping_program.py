@@ -19,15 +19,23 @@ from numpy.typing import NDArray
 from wattio import hpcio
 from wattio.hpcio import DumpFailed, dumps, peers
 from wattio.hpcio.account import Account
+from wattio.hpcio.library import TYPES
 from wattio.hpcio.session import Session
 
 from hpcio.waiting import FOREVER_S, until
 
 SHAPE = (24, 10, 6)
 
+
 def field(step: int) -> NDArray[np.float32]:
     """The global field of a step."""
     return (np.arange(np.prod(SHAPE), dtype="f4") + 10_000 * step).reshape(SHAPE)
+
+
+def every(kind: str) -> NDArray[Any]:
+    """Numbers of a type, its least and its greatest among them."""
+    limits = np.finfo(kind) if kind[0] == "f" else np.iinfo(kind)
+    return np.array([limits.min, limits.max, 1, 0], kind)
 
 
 def whole(task: dict[str, Any], step: int) -> bool:
@@ -126,6 +134,12 @@ def run(task: dict[str, Any]) -> None:
 def simulate(session: Session, task: dict[str, Any]) -> None:
     if task.get("idle") is not None:
         until((session.config.output.parent / "sleeps").exists)
+    if task.get("types"):
+        for kind in TYPES:
+            session.allocate(kind, (4,), kind)[...] = every(kind)
+        session.end_dump(0)
+    if "large" in task:
+        session.allocate("large", (task["large"],))
     for step in steps_of(task):
         with contextlib.suppress(DumpFailed) if task.get("going") else contextlib.nullcontext():
             (dump_varied if task.get("varied") else dump)(session, step)
@@ -155,7 +169,7 @@ def run_again(task: dict[str, Any]) -> None:
         session.close()
         assert session._comm == MPI.COMM_NULL
         # A thread that watches a connection ends when that is closed, and not at once.
-        until(lambda: not "wattio-io" in threads())
+        until(lambda: not any(name.startswith("wattio-io") for name in threads()))
         held.append(MPI.COMM_WORLD.allgather(holds()))
     if MPI.COMM_WORLD.Get_rank() == 0:
         sys.stdout.write(json.dumps(held))

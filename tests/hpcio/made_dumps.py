@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import h5py
-import numpy as np
 from numpy.typing import NDArray
 from wattio.hpcio import dumps, parts
 from wattio.hpcio.blocks import Block
@@ -40,7 +38,7 @@ class Made:
             file.attrs.update(told)
             for block, data in given:
                 dataset = file.create_dataset(parts.dataset_name(block), data=data)
-                fact = {**block.as_json(), "crc32": zlib.crc32(np.ascontiguousarray(data))}
+                fact = {**block.as_json(), "crc32": parts.crc32(data)}
                 known = {"global_shape", "offset", "crc32"} & fact.keys()
                 dataset.attrs.update({key: fact[key] for key in known})
                 facts.append(fact)

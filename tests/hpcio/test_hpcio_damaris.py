@@ -57,7 +57,7 @@ def parsed(text: str, nodes: int) -> Config:
 @given(
     st.sampled_from(["tp", "dc:1", "dc:7", "dn:1", "dn:3", "dn:15"]),
     st.integers(1, 8),
-    st.integers(4096, damaris.BUFFER_MAX),
+    st.integers(65536, damaris.BUFFER_MAX),
 )
 def test_what_is_written_is_whole_and_reads_the_same(text: str, groups: int, buffer: int) -> None:
     made = config(text, buffer=f"{buffer} B")
@@ -113,7 +113,7 @@ def test_where_there_are_both_nodes_are_taken() -> None:
         ('<architecture><dedicated cores="99999"/></architecture>', "writers: .*4096"),
         (
             '<architecture><dedicated/><buffer name="b" size="10"/></architecture>',
-            "buffer: .*4096",
+            "buffer: .*65536",
         ),
         ('<!DOCTYPE a [<!ENTITY b "c">]><a/>', "document types and entities"),
         ("<architecture>", "is not XML"),

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wattio.errors import InputError, ResultError
-from wattio.hpcio import Config, account, blocks, damaris, dumps, parse_approach, topology
+from wattio.hpcio import (
+    Config,
+    account,
+    blocks,
+    damaris,
+    dumps,
+    leftovers,
+    parse_approach,
+    topology,
+)
 from wattio.hpcio.account import Account, DumpRecord, RankAccount
 from wattio.hpcio.inspection import parse_manifest
 
@@ -132,6 +143,27 @@ def test_damaris_xml_is_read_and_written() -> None:
         damaris.parse(text, nodes=2)
 
 
+def test_left_overs_go_and_what_is_used_stays(tmp_path: Path) -> None:
+    host = socket.gethostname().partition(".")[0]
+    names = [f"sm_segment.{host}.0.1.{number}" for number in range(3)]
+    names += ["sm_segment.elsewhere.0.1.0", "other"]
+    for name in names:
+        (tmp_path / name).write_text("")
+        os.utime(tmp_path / name, (1000, 1000))
+    os.utime(tmp_path / names[1], (1990, 1990))
+    process = tmp_path / "proc" / "12"
+    process.mkdir(parents=True)
+    (process / "maps").write_text(f"7f00-7f01 rw-s 0 00:1 1 {tmp_path / names[2]}\n")
+    assert leftovers.remove(2000, tmp_path, tmp_path / "proc") == [tmp_path / names[0]]
+    assert sorted(path.name for path in tmp_path.glob("*[0r]*.*")) == sorted(names[1:4])
+
+
+def test_a_segment_that_goes_while_it_is_looked_at_is_not_ours(tmp_path: Path) -> None:
+    """A job that ended beside one that started once ended that one, too."""
+    name = f"sm_segment.{socket.gethostname().partition('.')[0]}.0.1.0"
+    assert not leftovers._is_ours(tmp_path / name, 2000)
+
+
 def test_an_account_counts_each_thing_once() -> None:
     dump = DumpRecord(10, bytes=5, blocked_s=0.5)
     written = DumpRecord(10, bytes=10, files=1)
@@ -181,7 +213,11 @@ def test_what_the_library_reports_is_each_ranks_own() -> None:
     ]
     alone = RankAccount(1, 0, "writer")
     account.settle(alone, {"compute": None, "writer": writer}, {20: "full"})
-    assert alone.dumps == own.dumps
+    assert [(one.step, one.bytes, one.files) for one in alone.dumps] == [
+        (10, 8, 1),
+        (20, 0, 0),
+        (30, 0, 0),
+    ]
     assert Account("dc:1", [own, alone]).cpu_s("writer") == 4.0
     idle = RankAccount(2, 0, "writer")
     account.settle(idle, {"compute": None, "writer": None}, {})

@@ -29,7 +29,7 @@ class Played:
         config = {
             **{"approach": "dc", "writers": 1, "ratio": 1, "ranks_per_node": None},
             **{"buffer": "1 MiB", "when_full": "block", "output": str(self.output)},
-            **{"aggregation": "writer", "compression": "none", "checksum": True, "sync": False},
+            **{"compression": "none", "checksum": True, "sync": False},
             **{"fields": False, "existing": "refuse", "grace": "20 s", "program": None},
             "hdf5": io_library.hdf5(),
         }

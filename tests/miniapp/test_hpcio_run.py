@@ -47,9 +47,9 @@ def test_a_run_is_told_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert told["grid"] == [16, 16, 16]
     assert (told["dumps"], told["files"], told["errors"]) == (2, 4, [])
     assert told["bytes"] == 2 * told["dump_bytes"] == 2 * 98304
-    how = ("when_full", "aggregation", "compression", "checksum", "sync", "buffer_bytes")
-    assert [told[name] for name in how] == ["block", "writer", "none", True, True, 2**28]
-    assert (told["stalls"], told["drops"], told["written_through"]) == (0, 0, 0)
+    how = ("when_full", "compression", "checksum", "sync", "buffer_bytes")
+    assert [told[name] for name in how] == ["block", "none", True, True, 2**28]
+    assert (told["stalls"], told["drops"]) == (0, 0)
     assert 0 < told["blocked_s_mean"] <= told["blocked_s_p99"] <= told["blocked_s_max"]
     assert told["step_s_mean"] * 600 < told["wall_s"]
     assert told["bubble_height_m_last"] > told["bubble_height_m_first"]

@@ -23,7 +23,7 @@ _SHOWN = 3
 
 app = App(
     name="hpcio",
-    help="Output of parallel simulations: run, inspect, assemble, calibrate.",
+    help="Output of parallel simulations: run, inspect, assemble, calibrate, prefix.",
     help_format="markdown",
     help_epilogue="""docs/hpcio.md says how a simulation uses the middleware.
 
@@ -63,6 +63,24 @@ wattio hpcio calibrate --results results --idle-power "60 W" --out platform.toml
 wattio hpcio calibrate --results results --held-out kept --out platform.toml --json
 ```""",
 )
+
+
+@app.command(
+    help_epilogue="""docs/io-library.md says how programs use it.
+
+**Examples**
+
+```
+cmake -S . -B build -DCMAKE_PREFIX_PATH=$(wattio hpcio prefix)
+PKG_CONFIG_PATH=$(wattio hpcio prefix)/lib/pkgconfig pkg-config --cflags --libs wattio_io
+```"""
+)
+def prefix() -> int:
+    """Print the folder that libwattio_io lies in, for programs in C and Fortran."""
+    from wattio.hpcio import library
+
+    output.console().print(str(library.prefix()), markup=False, highlight=False, soft_wrap=True)
+    return EXIT_DONE
 
 
 @app.command(

@@ -48,8 +48,7 @@ def run(
     scaling: Literal["strong", "weak"] = "strong",
     variables: str | None = None,
     buffer: str = "256 MiB",
-    when_full: Literal["block", "drop_oldest", "write_through"] = "block",
-    aggregation: Literal["writer", "dump"] = "writer",
+    when_full: Literal["block", "drop_oldest"] = "block",
     compression: str = "none",
     checksum: bool = True,
     sync: bool = True,
@@ -92,8 +91,6 @@ def run(
         Memory of each node for dumps on their way.
     when_full
         What happens when the buffer is full.
-    aggregation
-        One file of each writer and dump, or one of a dump, which needs parallel HDF5.
     compression
         `none`, or `gzip:1` to `gzip:9`.
     checksum
@@ -101,8 +98,7 @@ def run(
     sync
         Bring each dump to the disk before it counts as written.
     python
-        The Python of the ranks, if not this one: one with wattio and mpi4py, and with a parallel
-        h5py for `--aggregation dump`.
+        The Python of the ranks, if not this one: one with wattio, mpi4py and h5py.
     mpirun
         The launcher of that Python's MPI; by default the one beside it, or that on the path.
     meter
@@ -119,7 +115,6 @@ def run(
         "scaling": scaling,
         "buffer": buffer,
         "when_full": when_full,
-        "aggregation": aggregation,
         "compression": compression,
         "checksum": checksum,
         "sync": sync,

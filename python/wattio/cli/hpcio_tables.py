@@ -17,7 +17,7 @@ from wattio.workloads.hpcio_output import Report, Spread
 RESULT = "result.json"
 """What `--json` prints, in the folder of the run: `wattio hpcio calibrate` reads it."""
 
-_OPTIONS = ("when_full", "aggregation", "compression", "checksum", "sync")
+_OPTIONS = ("when_full", "compression", "checksum", "sync")
 """The middleware's options that a result tells beside the buffer."""
 
 
@@ -81,7 +81,6 @@ def told(report: Report, energies: list[Energy], options: Options) -> dict[str, 
         "stalls": account.stalls,
         "drops": account.drops,
         "dropped_steps": account.dropped,
-        "written_through": account.written_through,
         "bytes": account.bytes,
         "files": account.files,
         "errors": report.errors(),
@@ -118,8 +117,7 @@ def _rows(report: Report, energies: list[Energy]) -> Iterator[tuple[str, str]]:
     yield "dumps", f"{report.dumps} of {report.dump_bytes / 1e6:,.3g} MB"
     if report.dumps:
         yield "blocked by a dump", _spread(report.blocked_s)
-        counts = f"{account.stalls} stalls, {account.drops} dumps dropped"
-        yield "buffer", f"{counts}, {account.written_through} written through"
+        yield "buffer", f"{account.stalls} stalls, {account.drops} dumps dropped"
         yield "written", f"{account.bytes / 1e6:,.4g} MB in {account.files} files"
     cpu = f"{number(report.cpu_s_computing)} s computing, {number(report.cpu_s_writing)} s writing"
     yield "processor time", cpu

@@ -38,7 +38,7 @@ __all__ = [
 
 
 def start(comm: MPI.Intracomm, config: Config) -> Session:
-    """Start the middleware on all ranks of a communicator; see `wattio.hpcio.startup.start`.
+    """Start the middleware on all ranks of a communicator; see `wattio.hpcio.session.start`.
 
     Raises HostError where mpi4py or h5py is missing, and InputError.
     """
@@ -47,6 +47,6 @@ def start(comm: MPI.Intracomm, config: Config) -> Session:
     for module in ("mpi4py", "h5py"):
         if util.find_spec(module) is None:
             raise HostError(f"{module} is not installed: {needed('hpc')}")
-    from wattio.hpcio import startup
+    from wattio.hpcio import session
 
-    return startup.start(comm, config)
+    return session.start(comm, config)

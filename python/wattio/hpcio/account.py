@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -20,18 +20,11 @@ class DumpRecord:
     blocked_s: float = 0.0
     """How long the simulation waited in `allocate` and `end_dump`."""
 
-    stalled: bool = False
-    """Whether it waited because the buffer was full."""
-
     write_s: float = 0.0
-    """How long this rank took to write its file, or its part of one with the others."""
+    """How long this rank's writer took to write its file."""
 
     files: int = 0
-    shares_file: bool = False
-    """Whether its data are in a file for all; one rank counts it among its files."""
-
     dropped: bool = False
-    written_through: bool = False
     error: str | None = None
 
 
@@ -43,8 +36,45 @@ class RankAccount:
     node: int
     role: Role
     dumps: list[DumpRecord] = field(default_factory=list)
+    stalls: int = 0
+    """How often the rank waited because the buffer was full."""
+
     wall_s: float = 0.0
     cpu_s: float = 0.0
+    writer_cpu_s: float = 0.0
+    """Processor time of the writer that the rank has started."""
+
+
+def settle(own: RankAccount, report: Mapping[str, Any], reasons: Mapping[int, str]) -> None:
+    """Take over what the library reports of a rank at its end: what became of each dump.
+
+    `reasons` tell why dumps failed, by their steps.
+    """
+    if (computed := report.get("compute")) is not None:
+        own.stalls = computed["stalls"]
+        _mark(own, computed["dropped"], computed["failed"], reasons)
+    if (writer := report.get("writer")) is None:
+        return
+    own.writer_cpu_s = writer["cpu_s"]
+    if own.role == "writer":
+        steps = {*(one["step"] for one in writer.get("dumps", [])), *writer["dropped"]}
+        steps |= {step for step, _ in writer["failed"]}
+        own.dumps = [DumpRecord(step) for step in sorted(steps)]
+        _mark(own, writer["dropped"], [step for step, _ in writer["failed"]], reasons)
+    records = {dump.step: dump for dump in own.dumps}
+    for one in writer.get("dumps", []):
+        if (record := records.get(one["step"])) is not None:
+            record.bytes, record.write_s, record.files = one["bytes"], one["write_s"], 1
+
+
+def _mark(
+    own: RankAccount, dropped: Iterable[int], failed: Iterable[int], reasons: Mapping[int, str]
+) -> None:
+    given_up, lost = set(dropped), set(failed)
+    for dump in own.dumps:
+        dump.dropped = dump.step in given_up
+        if dump.step in lost:
+            dump.error = reasons.get(dump.step, "it did not reach its file")
 
 
 @dataclass
@@ -72,7 +102,7 @@ class Account:
     @property
     def stalls(self) -> int:
         """How often a rank waited because the buffer was full."""
-        return sum(dump.stalled for dump in self._dumps("compute"))
+        return sum(rank.stalls for rank in self.ranks)
 
     @property
     def dropped(self) -> list[int]:
@@ -85,14 +115,9 @@ class Account:
         return len(self.dropped)
 
     @property
-    def written_through(self) -> int:
-        """How often a rank wrote by itself because the buffer was full."""
-        return sum(dump.written_through for dump in self._dumps("compute"))
-
-    @property
     def bytes(self) -> int:
         """Data of whole dumps, without what HDF5 adds or compression takes."""
-        return sum(dump.bytes for dump in self._whole() if dump.files or dump.shares_file)
+        return sum(dump.bytes for dump in self._whole() if dump.files)
 
     @property
     def files(self) -> int:
@@ -113,16 +138,12 @@ class Account:
                 found[dump.step].append(dump.error)
         return {step: found[step] for step in sorted(found)}
 
-    def fail(self, step: int, error: str) -> None:
-        """Note an error of a dump that no rank has told."""
-        for dump in self._dumps():
-            if dump.step == step:
-                dump.error = error
-                return
-
     def cpu_s(self, role: Role) -> float:
-        """Processor time of all ranks of a role."""
-        return sum(rank.cpu_s for rank in self.ranks if rank.role == role)
+        """Processor time of all ranks of a role; writers that ranks have started are writers."""
+        found = sum(rank.cpu_s for rank in self.ranks if rank.role == role)
+        if role == "writer":
+            found += sum(rank.writer_cpu_s for rank in self.ranks)
+        return found
 
     def as_json(self) -> dict[str, Any]:
         """The account as plain data."""
@@ -132,7 +153,6 @@ class Account:
             "stalls": self.stalls,
             "drops": self.drops,
             "dropped": self.dropped,
-            "written_through": self.written_through,
             "bytes": self.bytes,
             "files": self.files,
             "errors": {str(step): texts for step, texts in self.errors.items()},

@@ -6,12 +6,14 @@ writers = 1                # dc: ranks of each node that write
 ratio = 3                  # dn: computing nodes for each node that writes
 ranks_per_node = 4         # nodes emulated on one machine; without it, nodes are machines
 buffer = "256 MiB"         # memory of each node for dumps on their way
-when_full = "block"        # or "drop_oldest", "write_through"
+when_full = "block"        # or "drop_oldest"
 output = "dumps"
-aggregation = "writer"     # one HDF5 file of each writer and dump; "dump": of each dump
+existing = "refuse"        # dumps of before: or "overwrite", "keep_apart"
 compression = "none"       # or "gzip:1" to "gzip:9"
 checksum = true            # CRC-32 of each block
 sync = false               # bring files to the disk before a dump becomes visible
+fields = true              # fields.h5 of each dump, and dumps.xdmf
+grace = "20 s"             # for what was accepted, after a signal or the death of ranks
 """
 
 from __future__ import annotations
@@ -23,14 +25,14 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError, model_validator
 
 from wattio.errors import InputError
-from wattio.files import document
+from wattio.files import document, toml_text
 from wattio.files.document import Strict
-from wattio.files.quantity import Size
+from wattio.files.quantity import SecondsOrZero, Size
 from wattio.hpcio import damaris
 
 Name = Literal["tp", "dc", "dn"]
-WhenFull = Literal["block", "drop_oldest", "write_through"]
-Aggregation = Literal["writer", "dump"]
+WhenFull = Literal["block", "drop_oldest"]
+Existing = Literal["refuse", "overwrite", "keep_apart"]
 
 FORMS = ("tp", "dc:N", "dn:R")
 """Approaches on a command line: N writers of each node, R nodes for each one that writes."""
@@ -58,13 +60,18 @@ class Config(Strict):
     # Nodes emulated on one machine; without it, nodes are machines.
     ranks_per_node: int | None = Field(default=None, ge=1, le=_NUMBER_MAX)
     # Memory of each node for dumps on their way.
-    buffer: Size = Field(default=256.0 * _MIB, ge=4096)
+    buffer: Size = Field(default=256.0 * _MIB, ge=65536, le=2.0**52)
     when_full: WhenFull = "block"  # what happens to a dump that finds no room in it
     output: Folder = Path("dumps")  # the folder of the dumps
-    aggregation: Aggregation = "writer"  # a file of each writer and dump, or one of each dump
+    existing: Existing = "refuse"  # what happens to dumps of earlier jobs
     compression: str = "none"  # "none", or "gzip:1" to "gzip:9"
     checksum: bool = True  # CRC-32 of each block
     sync: bool = False  # bring files to the disk before a dump becomes visible
+    fields: bool = True  # each dump gets fields.h5, the folder dumps.xdmf
+    # How long a writer goes on with what was accepted after a signal, or when ranks have died.
+    grace: SecondsOrZero = Field(default=20.0, le=86400)
+    hdf5: Folder | None = None  # the HDF5 library that writers load; that of h5py, or the machine's
+    program: Folder | None = None  # of the writers; the package's own
 
     @model_validator(mode="after")
     def _known(self) -> Config:
@@ -74,22 +81,13 @@ class Config(Strict):
             )
         return self
 
-    @model_validator(mode="after")
-    def _agree(self) -> Config:
-        if self.aggregation == "writer":
-            return self
-        if self.when_full == "write_through":
-            raise ValueError(
-                'aggregation = "dump" and when_full = "write_through" contradict each other: one'
-                " file is written by all together; allowed with it: block, drop_oldest"
-            )
-        if self.compression != "none":
-            raise ValueError(
-                f'aggregation = "dump" and compression = "{self.compression}" do not go together:'
-                " data that many write at once have to lie where they are expected; allowed with"
-                " it: none"
-            )
-        return self
+    def text(self, hdf5: Path | None = None) -> str:
+        """As a file that libwattio_io reads; `hdf5` is the library where none is named."""
+        table = self.model_dump(mode="json", exclude_none=True)
+        table |= {"buffer": f"{self.buffer!r} B", "grace": f"{self.grace!r} s"}
+        if hdf5 is not None:
+            table.setdefault("hdf5", str(hdf5))
+        return toml_text.dump({"hpcio": table})
 
     @classmethod
     def read(cls, path: Path, nodes: int | None = None) -> Config:
@@ -112,11 +110,6 @@ class Config(Strict):
         if not isinstance(table, dict):
             raise InputError(f"{path}: has no table [hpcio]")
         return document.validate_part(cls, table, found, ("hpcio",))
-
-    @property
-    def gzip(self) -> int | None:
-        """The level of compression; None without."""
-        return None if self.compression == "none" else int(self.compression.removeprefix("gzip:"))
 
     @property
     def approach_text(self) -> str:

@@ -14,7 +14,7 @@ import h5py
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from wattio.errors import InputError, ResultError
-from wattio.hpcio import blocks, dumps, layout, notes, parts
+from wattio.hpcio import blocks, dumps, layout, parts
 from wattio.hpcio.blocks import Block
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class BlockFact(_ManifestPart):
 class PartFact(_ManifestPart):
     """A part file as the manifest tells it."""
 
-    file: str = Field(pattern=r"^(part-[0-9]{6,}|dump)\.h5$")
+    file: str = Field(pattern=r"^part-[0-9]{6,}\.h5$")
     ranks: tuple[Number, ...]
     blocks: tuple[BlockFact, ...]
 
@@ -163,13 +163,13 @@ def read(path: Path, fact: BlockFact) -> Array:
     name = parts.dataset_name(fact.block)
     try:
         with h5py.File(path, "r") as file:
-            dataset, place = parts.find(file, fact.block)
-            if not place and dataset.shape != fact.shape:
+            dataset = file[name]
+            if dataset.shape != fact.shape:
                 # It may be of any size.
                 raise ValueError(f"its shape is {dataset.shape}, not {fact.shape}")
-            if not place and (other := _difference(dataset.attrs, _attributes(fact))):
+            if other := _difference(dataset.attrs, _attributes(fact)):
                 raise ValueError(other)
-            data: Array = dataset[place]
+            data: Array = dataset[()]
     except _UNREADABLE as error:
         raise ResultError(f"{path.name}: {name} cannot be read: {error}") from error
     if data.shape != fact.shape or data.dtype.str != fact.dtype:
@@ -257,7 +257,7 @@ def absent(found: Manifest) -> Iterator[str]:
 def _partial(step: int, path: Path) -> Dump:
     dump = Dump(step, path, whole=False)
     dump.files = len(list(path.glob("*.h5")))
-    found, expected = notes.read(path)
+    found, expected = dumps.notes(path)
     for note in found:
         if note.dropped:
             dump.problems.append(f"ranks {list(note.ranks)}: dropped, the buffer was full")

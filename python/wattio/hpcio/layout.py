@@ -1,14 +1,7 @@
-"""Where blocks go in the one file of a dump.
-
-    /<variable>             the whole field, where all its blocks tell their place in it
-    /<variable>/<rank>      else: as in part files
-
-Blocks that overlap, as with their halos, would overwrite each other in a whole field.
-"""
+"""How much of a global field blocks cover, which may overlap as with their halos."""
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -17,24 +10,6 @@ from wattio.hpcio.blocks import Block
 
 Box = tuple[tuple[int, int], ...]
 """Where a block begins and ends along each axis."""
-
-
-@functools.lru_cache(maxsize=8)
-def fields(blocks: tuple[Block, ...]) -> dict[str, Block]:
-    """The variables that become whole fields, each with one of its blocks.
-
-    Dumps mostly have the blocks of the one before, so what was found is kept.
-    """
-    members: dict[str, list[Block]] = {}
-    for block in blocks:
-        members.setdefault(block.name, []).append(block)
-    return {name: those[0] for name, those in members.items() if _make_a_field(those)}
-
-
-def _make_a_field(blocks: Sequence[Block]) -> bool:
-    """Whether blocks of one variable lie side by side in the same field."""
-    kinds = {(block.global_shape, block.dtype) for block in blocks}
-    return len(kinds) == 1 and blocks[0].global_shape is not None and not _overlap(_boxes(blocks))
 
 
 def covered(blocks: Sequence[Block]) -> int:

@@ -1,6 +1,6 @@
-"""What jobs that were killed leave in `/dev/shm`.
+"""What MPI jobs that were killed leave in `/dev/shm`.
 
-This middleware's memory has no name there (see `memory`). Open MPI's has, and stays where the
+The memory that ranks share with writers has no name there. Open MPI's has, and stays where the
 launcher itself was killed.
 """
 

@@ -1,77 +1,92 @@
-"""What a simulation holds: the same calls for all approaches. Here, what they have in common."""
+"""What a simulation holds: the same calls for all approaches, by libwattio_io."""
 
 from __future__ import annotations
 
-import faulthandler
+import contextlib
 import operator
-import os
-import sys
+import tempfile
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from mpi4py import MPI
 
 from wattio.errors import DumpFailed, InputError
-from wattio.hpcio import blocks, parts, patience
-from wattio.hpcio.account import Account, DumpRecord, RankAccount
+from wattio.hpcio import account, blocks, leftovers, library, peers
+from wattio.hpcio.account import Account, DumpRecord, RankAccount, Role
 from wattio.hpcio.blocks import Block
 from wattio.hpcio.config import Config
-from wattio.hpcio.dumps import Dumps
-from wattio.hpcio.notes import Note
-from wattio.hpcio.output_lock import Lock
-from wattio.hpcio.topology import Topology
+from wattio.hpcio.topology import emulated
 
 if TYPE_CHECKING:
     import numpy as np
 
     from wattio.hpcio.blocks import Array
 
-_ABORT_S = 3.0
-"""How long MPI_Abort may take."""
-
 STEP_MAX = (1 << 63) - 1
 """Steps are words of 64 bits in shared memory and in files."""
 
+Attributes = Mapping[str, float | str]
 
-class Session(ABC):
+
+def start(comm: MPI.Intracomm, config: Config) -> Session:
+    """Start the middleware on all ranks of a communicator; collective. Rank 0's `config` counts.
+
+    Raises InputError where roles cannot be given or the output folder cannot be used, as where
+    another job writes there; HostError where the library is missing or a writer does not start.
+    """
+    if MPI.COMM_WORLD.Get_size() > 1:
+        # A single rank may have been started by hand, and outlive its shell.
+        peers.end_with_launcher()
+    if comm.Get_rank() == 0:
+        with contextlib.suppress(OSError):
+            # Of others, and no reason for this job not to start.
+            leftovers.remove(time.time())
+    own = comm.Dup()
+    return Session(own, own.bcast(config))
+
+
+class Session:
     """One rank's part in the dumps of a program."""
 
-    is_writer = False
-    lock: Lock | None = None
-    """What keeps other jobs out of the output folder; on rank 0."""
-
-    def __init__(
-        self, comm: MPI.Intracomm, config: Config, topology: Topology, compute_comm: MPI.Comm
-    ) -> None:
-        """Ranks are those of `comm`, which is the session's own; collective."""
+    def __init__(self, comm: MPI.Intracomm, config: Config) -> None:
+        """`comm` becomes the session's own; `config` is the same on all ranks. Collective."""
         self.config = config
-        self.topology = topology
-        self.compute_comm = compute_comm
+        self.rank = comm.Get_rank()
+        machines = peers.machines(comm)
+        per_node = config.ranks_per_node
+        nodes = emulated(comm.size, per_node) if per_node else _counted(machines)
+        self._comm = comm
+        self._handle = _opened(comm, config, machines[self.rank])
+        self.is_writer = self._handle.is_writer
+        """Whether this rank only writes: all that it does then is to close."""
+
+        self.compute_comm = comm.Split(MPI.UNDEFINED if self.is_writer else 0, self.rank)
         """The communicator of the ranks that compute; `MPI.COMM_NULL` on those that write.
 
         It is the program's own, after `close`, too.
         """
-        self.rank = comm.Get_rank()
-        self.dumps = Dumps(config.output, config.approach_text, topology.computing, config.sync)
-        self._comm = comm
-        self._own = RankAccount(
-            self.rank, topology.nodes[self.rank], "writer" if self.is_writer else "compute"
-        )
+        role: Role = "writer" if self.is_writer else "compute"
+        self._own = RankAccount(self.rank, nodes[self.rank], role)
         self._account: Account | None = None
         self._untold_anywhere: str | None = None
         """What failed, here or on another rank, and no call has told; from the end on."""
 
         self._wall_s, self._cpu_s = time.monotonic(), time.process_time()
         self._blocks: dict[str, tuple[Block, Array]] = {}
-        self._known: dict[str, tuple[tuple[object, ...], Block]] = {}
+        self._known: dict[str, tuple[tuple[object, ...], Block, int]] = {}
+        self._attributes: dict[tuple[int, str], float | str] = {}
+        self._sent = config.approach == "dn"
+        """Whether blocks are sent to another node: then they are this process's own memory."""
+
+        self._held: dict[str, Array] = {}
         self._record = DumpRecord(-1)
+        self._begun = False
+        """Whether the library knows of the next dump."""
+
         self._last = -1
         """The step of the last dump."""
-        self._told = 0
-        """How many failures of this rank's writer have been told."""
 
     def allocate(
         self,
@@ -80,52 +95,80 @@ class Session(ABC):
         dtype: np.dtype[Any] | type | str = "f8",
         global_shape: Sequence[int] | None = None,
         offset: Sequence[int] | None = None,
+        attributes: Attributes | None = None,
     ) -> Array:
         """Memory for one variable of the next dump, to be filled before `end_dump`.
 
         Its content is arbitrary. Where the block lies in the global field (`offset` within
-        `global_shape`, in elements) goes into the file, so that the field can be put together.
-        May block while the buffer is full, by the policy. Raises InputError for a block that
-        cannot be, or that is larger than the buffer.
+        `global_shape`, in elements) goes into the file, so that the field can be put together; so
+        do `attributes`, as its unit: {"units": "m/s"}. May block while the buffer is full, by the
+        policy. Raises InputError for a block that cannot be, or that is larger than the buffer.
         """
         self._check_open()
-        block = self._block(name, shape, dtype, global_shape, offset)
+        block, number = self._declared(name, shape, dtype, global_shape, offset)
         if name in self._blocks:
             raise InputError(f"variable {name}: is allocated already for this dump")
+        for key, value in (attributes or {}).items():
+            if self._attributes.get((number, key)) != value:
+                self._handle.attribute(number, key, value)
+                self._attributes[number, key] = value
         began_s = time.monotonic()
         try:
-            data = self._allocate(block)
+            if not self._begun:
+                # Its number comes with its end.
+                self._handle.begin_step(self._last + 1)
+                self._begun = True
+            data = self._memory(block, number)
         finally:
             self._record.blocked_s += time.monotonic() - began_s
         self._blocks[name] = block, data
         return data
 
-    def _block(
+    def _declared(
         self,
         name: str,
         shape: Sequence[int] | int,
         dtype: np.dtype[Any] | type | str,
         global_shape: Sequence[int] | None,
         offset: Sequence[int] | None,
-    ) -> Block:
-        """The block; that of the last dump if it is the same, as it mostly is."""
+    ) -> tuple[Block, int]:
+        """The block and its number; those of the last dump if it is the same, as it mostly is."""
         given = (shape, dtype, global_shape, offset)
         known = self._known.get(name)
         # Others, such as lists, may change under our hands.
         kept = {type(shape), type(global_shape), type(offset)} <= {tuple, int, type(None)}
         if kept and known is not None and known[0] == given:
-            return known[1]
+            return known[1:]
         block = blocks.make(name, self.rank, shape, dtype, global_shape, offset)
-        if kept:
-            self._known[name] = given, block
-        return block
+        if name in self._blocks:
+            return block, -1
+        kind = block.dtype[1:]
+        if kind not in library.TYPES:
+            allowed = ", ".join(library.TYPES)
+            raise InputError(
+                f"variable {name}: type {kind} has no place in dumps; allowed: {allowed}"
+            )
+        number = self._handle.declare(name, kind, block.shape, block.global_shape, block.offset)
+        self._known[name] = given if kept else (), block, number
+        return block, number
 
-    def end_dump(self, step: int) -> None:
+    def _memory(self, block: Block, number: int) -> Array:
+        import numpy as np
+
+        if self._sent:
+            held = self._held.get(block.name)
+            if held is None or (held.shape, held.dtype.str) != (block.shape, block.dtype):
+                held = self._held[block.name] = np.empty(block.shape, block.dtype)
+            return held
+        lent = self._handle.allocate(number, block.bytes)
+        return np.ndarray(block.shape, block.dtype, memoryview(lent))
+
+    def end_dump(self, step: int, attributes: Attributes | None = None) -> None:
         """Hand over what was allocated since the last dump: arrays must not be used any more.
 
-        Raises InputError where nothing was allocated or the step is not above the last one, and
-        DumpFailed where this dump, or one before, did not reach its file; the program may go on
-        after it.
+        `attributes` are of the dump, as the time that it shows: {"time": 0.5}. Raises InputError
+        where nothing was allocated or the step is not above the last one, and DumpFailed where this
+        dump, or one before, did not reach its file; the program may go on after it.
         """
         self._check_open()
         step = whole(step)
@@ -135,31 +178,66 @@ class Session(ABC):
             raise InputError(
                 f"end_dump({step}): steps begin at 0 and rise; the last was {self._last}"
             )
-        self._last = step
-        record, handed = self._record, list(self._blocks.values())
-        self._record, self._blocks = DumpRecord(-1), {}
+        self._handle.number_step(step)
+        for key, value in (attributes or {}).items():
+            self._handle.attribute(None, key, value)
+        handed, self._blocks, self._begun = self._blocks, {}, False
+        record, self._record = self._record, DumpRecord(-1)
         record.step = step
-        record.bytes = sum(block.bytes for block, _ in handed)
+        record.bytes = sum(block.bytes for block, _ in handed.values())
         self._own.dumps.append(record)
+        self._last = step
         began_s = time.monotonic()
         try:
-            self._end_dump(record, handed)
+            if self._sent:
+                for name, (_, data) in handed.items():
+                    self._handle.put(self._known[name][2], data.ctypes.data)
+            self._handle.end_step()
         finally:
             record.blocked_s += time.monotonic() - began_s
+
+    def flush(self) -> None:
+        """Wait until everything that was handed over is written.
+
+        Raises DumpFailed where dumps failed of which no call has told yet.
+        """
+        self._check_open()
+        self._handle.flush()
+
+    def is_durable(self, step: int) -> bool:
+        """Whether a dump is whole on all ranks and visible; with `sync`, on the disk.
+
+        Raises DumpFailed where it never will be, and InputError for one that was not handed over.
+        """
+        self._check_open()
+        return self._handle.is_durable(whole(step))
+
+    def wait_durable(self, step: int, timeout_s: float | None = None) -> bool:
+        """Wait until a dump is durable, or until a time is over; whether it is.
+
+        Raises as `is_durable`.
+        """
+        self._check_open()
+        try:
+            self._handle.wait_durable(whole(step), -1.0 if timeout_s is None else timeout_s)
+        except library.TimedOut:
+            return False
+        return True
 
     def close(self) -> Account:
         """Wait until all dumps are written; the account: of all ranks on rank 0. Collective.
 
-        What was allocated for a dump that never ended is left out. Raises DumpFailed where dumps
-        failed of which no call has told yet, on any rank: then on all, so that none leaves as if
-        nothing had happened while another ends the program. The error's `account` is what would
-        have been returned.
+        On a rank that only writes this comes back when the simulation has closed its session. What
+        was allocated for a dump that never ended is left out. Raises DumpFailed where dumps failed
+        of which no call has told yet, on any rank: then on all, so that none leaves as if nothing
+        had happened while another ends the program. The error's `account` is what would have been
+        returned.
         """
         if self._account is None:
-            self._blocks = {}
-            self._account = self._gather(self._finish())
-        if self.lock is not None:
-            self.lock.close()
+            self._blocks, self._held = {}, {}
+            report, self._untold_anywhere = self._handle.close()
+            self._account = self._gathered(report)
+            self._comm.Free()
         untold, self._untold_anywhere = self._untold_anywhere, None
         if untold is not None:
             error = DumpFailed(untold)
@@ -167,108 +245,50 @@ class Session(ABC):
             raise error
         return self._account
 
-    def write_part(
-        self, record: DumpRecord, ranks: tuple[int, ...], handed: Sequence[tuple[Block, Array]]
-    ) -> Note:
-        """Write this process's part of a dump and fill the record; the note to be left."""
-        began_s = time.monotonic()
-        try:
-            path = self.dumps.begin(record.step) / parts.file_name(self.rank)
-            facts = parts.write(path, record.step, self.rank, handed, self.config)
-        except parts.PartFailed as error:
-            record.error = str(error)
-            return Note(self.rank, ranks, error=record.error)
-        finally:
-            record.write_s += time.monotonic() - began_s
-        record.files += 1
-        return Note(self.rank, ranks, facts)
-
-    def leave(self, record: DumpRecord, note: Note) -> None:
-        """Leave the note of a dump; what fails then is the dump's error, too."""
-        trouble = self.dumps.leave(record.step, note)
-        if trouble is not None and record.error is None:
-            record.error = trouble
-
-    def _untold(self, count: int, step: int, text: str) -> str | None:
-        """The last of so many failures of a writer; None where all of them have been told."""
-        new = count - self._told
-        self._told = count
-        if new == 0:
-            return None
-        return f"dump of step {step}: {text}" + (f" (and {new - 1} more)" if new > 1 else "")
-
-    @abstractmethod
-    def _allocate(self, block: Block) -> Array:
-        """Memory for a block."""
-
-    @abstractmethod
-    def _end_dump(self, record: DumpRecord, handed: list[tuple[Block, Array]]) -> None:
-        """Hand a dump over."""
-
-    @abstractmethod
-    def _finish(self) -> str | None:
-        """Wait for the dumps on their way; what failed without having been told."""
-
-    def lost(self, who: str) -> NoReturn:
-        """End the program: a process that this one needs has died."""
-        self._tell_of_death(who)
-        self._abort()
-
-    def gone(self, who: str) -> NoReturn:
-        """As `lost`, from another thread: where MPI does not let it, the launcher has to notice."""
-        self._tell_of_death(who)
-        if MPI.Query_thread() == MPI.THREAD_MULTIPLE:
-            self._abort()
-        os._exit(1)
-
-    def _abort(self) -> NoReturn:
-        """End all ranks; this one even where the launcher, which MPI asks to do so, is stuck."""
-        # MPI_Abort keeps Python's lock meanwhile: no thread of Python's could end this process.
-        with Path(os.devnull).open("w") as nowhere:
-            faulthandler.dump_traceback_later(_ABORT_S, exit=True, file=nowhere)
-            self._comm.Abort(1)
-        os._exit(1)
-
-    def _tell_of_death(self, who: str) -> None:
-        sys.stderr.write(f"wattio: rank {self.rank}: {who} has died; all ranks are ended\n")
-        sys.stderr.flush()
-
     def _check_open(self) -> None:
         if self._account is not None or self.is_writer:
             raise InputError("the session has ended, or this rank only writes (is_writer)")
 
-    def _gather(self, untold: str | None) -> Account:
-        """The account; what failed and was not told becomes known to all ranks. Collective."""
+    def _gathered(self, report: dict[str, Any]) -> Account:
+        """The account: on rank 0 of all ranks, elsewhere this rank's. Collective."""
         own = self._own
-        all_ended = self._comm.Ibarrier()
-        if self.is_writer:
-            # One without clients is here from the start on.
-            patience.wait(all_ended)
+        # On rank 0 the report has all ranks; each has the dumps of its own writer only.
+        mine: dict[str, Any] = next(
+            (one for one in report["ranks"] if one["rank"] == self.rank), {}
+        )
+        texts = _reasons(report) if self.rank == 0 else None
+        account.settle(own, mine, self._comm.bcast(texts))
         own.wall_s = time.monotonic() - self._wall_s
         own.cpu_s = time.process_time() - self._cpu_s
-        # Ranks that compute may have to wait for other nodes' writers.
-        patience.wait(all_ended)
-        account, failed = Account(self.config.approach_text, [own]), None
-        everybody = self._comm.gather((own, self.dumps.published, untold))
-        if everybody is not None:
-            account.ranks = [rank for rank, _, _ in everybody]
-            published = {step for _, steps, _ in everybody for step in steps}
-            unseen = self._look_again(account, published)
-            failed = next((text for *_, text in everybody if text), unseen)
-        failed = self._comm.bcast(failed)
-        self._comm.Free()
-        self._untold_anywhere = untold or failed
-        return account
+        everybody = self._comm.gather(own)
+        return Account(self.config.approach_text, everybody or [own])
 
-    def _look_again(self, account: Account, published: set[int]) -> str | None:
-        """Find what became of dumps of which no rank knows; the first that failed."""
-        known = {*published, *account.dropped, *account.errors}
-        first = None
-        for step in account.steps:
-            if step not in known and (error := self.dumps.look_again(step)) is not None:
-                account.fail(step, error)
-                first = first or f"dump of step {step}: {error}"
-        return first
+
+def _opened(comm: MPI.Intracomm, config: Config, machine: int) -> library.Handle:
+    """Open the library's session; the configuration goes to it as a file that only it sees."""
+    functions = peers.of(comm, machine)
+    if comm.rank:
+        return library.Handle(functions, None)
+    with tempfile.TemporaryFile() as file:
+        file.write(config.text(library.hdf5()).encode())
+        file.flush()
+        return library.Handle(functions, Path(f"/proc/self/fd/{file.fileno()}"))
+
+
+def _counted(machines: Sequence[int]) -> tuple[int, ...]:
+    """The node of each rank: machines, in the order of their first ranks."""
+    numbers = {first: number for number, first in enumerate(dict.fromkeys(machines))}
+    return tuple(numbers[first] for first in machines)
+
+
+def _reasons(report: dict[str, Any]) -> dict[int, str]:
+    """Why dumps failed, by their steps, as writers tell."""
+    return {
+        step: text
+        for one in report["ranks"]
+        if one["writer"]
+        for step, text in one["writer"]["failed"]
+    }
 
 
 def whole(step: object) -> int:
@@ -280,20 +300,3 @@ def whole(step: object) -> int:
     if found > STEP_MAX:
         raise InputError(f"end_dump({found}): steps go up to {STEP_MAX}")
     return found
-
-
-class Scratch:
-    """Private memory for blocks, used again dump after dump."""
-
-    def __init__(self) -> None:
-        """Nothing is held yet."""
-        self._held: dict[str, Array] = {}
-
-    def array(self, block: Block) -> Array:
-        """An array for a block; one that was handed out before under its name may be the same."""
-        import numpy as np
-
-        held = self._held.get(block.name)
-        if held is None or held.shape != block.shape or held.dtype != np.dtype(block.dtype):
-            held = self._held[block.name] = np.empty(block.shape, block.dtype)
-        return held

@@ -126,5 +126,5 @@ def hpcio_toml(approach: Approach) -> str:
         table["ratio"] = approach.number
     if approach.kind != "tp":
         table |= {"buffer": BUFFER, "when_full": "block"}
-    table |= {"output": "output", "aggregation": "writer", "checksum": True}
+    table |= {"output": "output", "checksum": True}
     return toml_text.dump({"hpcio": table})

@@ -34,7 +34,7 @@ from wattio.errors import HostError, InputError, ResultError, WorkloadFailed
 from wattio.files.document import Strict, nearest
 from wattio.files.quantity import Size
 from wattio.hpcio import topology
-from wattio.hpcio.config import Aggregation, Config, WhenFull, parse_approach
+from wattio.hpcio.config import Config, WhenFull, parse_approach
 from wattio.hpcio.topology import Topology
 from wattio.miniapp.domain import SIZES, VARIABLES, Scaling, arrange, block_of, scaled
 from wattio.workloads import hpcio_output, mpi_launch, mpirun, processes, slow_cores
@@ -44,6 +44,9 @@ from wattio.workloads.ranks import boot
 from wattio.workloads.workload import Context, Operation
 
 FOLDER = "wattio-hpcio"
+
+_ALONE = {"grace": "0 s", "fields": False}
+"""Of the middleware: a run that is stopped leaves nobody who writes, and nobody reads its dumps."""
 
 _MIB = 1 << 20
 _GUESS_S_PER_CELL = 0.5e-6
@@ -86,7 +89,6 @@ class Options(Strict):
     variables: list[str] = Field(default=list(VARIABLES), min_length=1)  # what a dump holds
     buffer: Size = 256.0 * _MIB  # memory of each node for dumps on their way
     when_full: WhenFull = "block"  # what happens to a dump that finds no room in it
-    aggregation: Aggregation = "writer"  # a file of each writer and dump, or one of each dump
     compression: str = "none"  # "none", or "gzip:1" to "gzip:9"
     checksum: bool = True  # CRC-32 of each block
     # Bring dumps to the disk before they count as written.
@@ -149,12 +151,12 @@ class Options(Strict):
             mode="json",
             include={
                 *("ranks_per_node", "buffer", "when_full"),
-                *("aggregation", "compression", "checksum", "sync"),
+                *("compression", "checksum", "sync"),
             },
         )
         try:
             return Config.model_validate(
-                {**given, **parse_approach(self.approach), "output": output}
+                {**given, **_ALONE, **parse_approach(self.approach), "output": output}
             )
         except ValidationError as error:
             first = error.errors()[0]

@@ -22,7 +22,8 @@ RUN = "run"
 # How Python ends a traceback, and what the middleware says before it ends all ranks.
 _REASON = re.compile(
     # Launchers leave a zero byte behind what they say themselves.
-    r"^[ \t\0]*(?:wattio: (?P<said>.+)|[\w.]+\.\w+: (?P<why>.+)|(?P<other>[A-Z]\w*Error\b.*))$",
+    r"^[ \t\0]*(?:wattio(?:-io|-io-writer)?: (?P<said>.+)"
+    r"|[\w.]+\.\w+: (?P<why>.+)|(?P<other>[A-Z]\w*Error\b.*))$",
     re.MULTILINE,
 )
 _KILLED = re.compile(
@@ -111,7 +112,6 @@ class RankDump(_Account):
     blocked_s: float
     write_s: float
     files: Count
-    shares_file: bool = False
     dropped: bool
 
 
@@ -132,7 +132,6 @@ class Account(_Account):
     stalls: Count
     drops: Count
     dropped: list[int]
-    written_through: Count
     bytes: Count
     files: Count
     errors: dict[Step, list[str]]
@@ -184,7 +183,7 @@ class Report(Strict):
         slowest: dict[int, float] = {}
         for rank in self.account.ranks:
             for dump in rank.dumps:
-                if (dump.files or dump.shares_file) and not dump.dropped:
+                if dump.files and not dump.dropped:
                     slowest[dump.step] = max(slowest.get(dump.step, 0.0), dump.write_s)
         return sum(slowest.values()) / len(slowest) if slowest else None
 

@@ -187,7 +187,7 @@ def _main() -> None:
     end_with(task["launcher"])
     plan = Plan(**{**task["plan"], "variables": tuple(task["plan"]["variables"])})
     if (groups := task.get("slow_cores")) is not None:
-        # Before the start, which on ranks that only write comes back at the end.
+        # Before the start: writers are in the group of the rank that starts them.
         slow_cores.join(groups, MPI.COMM_WORLD.rank)
     try:
         session = hpcio.start(MPI.COMM_WORLD, hpcio.Config.model_validate(task["config"]))
