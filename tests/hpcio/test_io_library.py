@@ -488,6 +488,9 @@ def test_the_writer_tells_what_is_wrong_with_a_configuration(
         ({"hdf5": "/nonexistent.so"}, "/nonexistent.so"),
         ({"writers": 0}, "writers = 0; allowed: 1 to 4096"),
         ({"approach": "dx"}, "approach"),
+        ({"program": "/nonexistent/writer"}, "program /nonexistent/writer: No such file"),
+        ({"program": "/tmp"}, "program /tmp: is a folder"),
+        ({"output": "/dev/null/dumps"}, "output /dev/null/dumps: cannot be used: /dev/null: is no"),
     ):
         line = [str(io_library.WRITER), "check", "--config", str(configure(**keys))]
         told = subprocess.run(line, capture_output=True, text=True, check=False)

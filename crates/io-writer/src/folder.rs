@@ -52,6 +52,27 @@ impl Output {
         self.0.join(format!("{}{PARTIAL}", name(step)))
     }
 
+    /// Whether the folder is there and can be written to, or could be made; nothing is changed.
+    ///
+    /// # Errors
+    ///
+    /// In words.
+    pub fn try_out(&self) -> Result<(), String> {
+        let shown = self.0.display();
+        let refuse = |at: &Path, why: &str| {
+            Err(format!("output {shown}: cannot be used: {}: {why}", at.display()))
+        };
+        let here = Path::new(".");
+        let there = |at: &&Path| std::fs::symlink_metadata(at).is_ok();
+        let nearest = self.0.ancestors().filter(|at| !at.as_os_str().is_empty()).find(there);
+        let nearest = nearest.unwrap_or(if self.0.is_absolute() { Path::new("/") } else { here });
+        if !nearest.is_dir() {
+            return refuse(nearest, "is no folder");
+        }
+        let needed = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+        rustix::fs::access(nearest, needed).or_else(|error| refuse(nearest, &plain(&error.into())))
+    }
+
     /// Make the folder, take its lock, and see to what earlier jobs left there.
     ///
     /// # Errors

@@ -81,9 +81,23 @@ fn main() {
 fn check(path: &std::path::Path) -> i32 {
     let usable = || -> Result<(), String> {
         let config = Config::read(path).map_err(|error| error.to_string())?;
-        load(&config).map(|_| ())
+        load(&config)?;
+        Output::new(&config.output).try_out()?;
+        config.program.as_deref().map_or(Ok(()), runs)
     };
     code(usable().map(|()| println!("{}: can be used", path.display())).map(|()| DONE))
+}
+
+/// Whether a program can be started.
+fn runs(program: &std::path::Path) -> Result<(), String> {
+    let refuse = |why: &str| Err(format!("program {}: {why}", program.display()));
+    if program.is_dir() {
+        return refuse("is a folder");
+    }
+    match rustix::fs::access(program, rustix::fs::Access::EXEC_OK) {
+        Err(error) => refuse(&folder::plain(&error.into())),
+        Ok(()) => Ok(()),
+    }
 }
 
 fn code(found: Result<i32, String>) -> i32 {
