@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from measuring.test_running import ended, result, wait_for, wattio
+from measuring.test_running import ended, ended_usable, result, wait_for, wattio
 from wattio.errors import HostLost
 from wattio.hosts.host import Access, Host
 from wattio.hosts.hosts import Hosts
@@ -191,8 +191,7 @@ def _fails(host: Host) -> bool:
 
 def test_a_study_of_four_clients_over_ssh(nodes: Cluster, tmp_path: Path) -> None:
     path = write_study(tmp_path, nodes)
-    code, _, err = ended(wattio("run", path, folder=tmp_path))
-    assert code == 0, err
+    ended_usable(path, tmp_path)
     folder = MeasurementFolder(result(tmp_path))
     for item in folder.iterations():
         assert item.usable, item.verdicts
@@ -259,8 +258,7 @@ def check_on_hosts(nodes: Cluster, tmp_path: Path, systems: str, names: set[str]
         f'clients = "{nodes.mark}-[1-4]"', f'clients = "{clients}"\nservers = "{servers}"'
     )
     path.write_text(text.replace("clients = [1, 4]", "clients = [2]"))
-    code, _, err = ended(wattio("run", path, folder=tmp_path))
-    assert code == 0, err
+    ended_usable(path, tmp_path)
     folder = MeasurementFolder(result(tmp_path))
     for item in folder.iterations():
         assert item.usable, item.verdicts
@@ -296,8 +294,7 @@ def test_ranks_are_on_the_hosts(nodes: Cluster, tmp_path: Path) -> None:
     text = path.read_text()
     begin, end = text.index("[[workload]]"), text.index("[[meter]]")
     path.write_text(text[:begin] + MPI + text[end:])
-    code, _, err = ended(wattio("run", path, folder=tmp_path))
-    assert code == 0, err
+    ended_usable(path, tmp_path)
     folder = MeasurementFolder(result(tmp_path))
     found = {
         (item.run.subject, item.run.settings.get("clients")): item for item in folder.iterations()
@@ -324,8 +321,7 @@ def test_a_tree_is_built_on_the_hosts_and_kept_there_no_longer(
     begin, end = text.index("[[workload]]"), text.index("[[meter]]")
     own = COMPILE.replace("FOLDER", str(tmp_path / "own"))
     path.write_text(text[:begin] + own + text[end:])
-    code, _, err = ended(wattio("run", path, folder=tmp_path))
-    assert code == 0, err
+    ended_usable(path, tmp_path)
     folder = MeasurementFolder(result(tmp_path))
     items = [item for item in folder.iterations() if item.run.subject == "compile"]
     assert {item.run.settings["clients"] for item in items} == {1, 4}

@@ -52,7 +52,7 @@ pub struct FrequencyConfig {
     #[serde(deserialize_with = "cores")]
     pub cores: Cpus,
     /// Where the old frequencies are kept, from the first change to the restore: after a kill the next
-    /// start restores them, or `wattiod restore --state`. Allowed: an absolute path. Default:
+    /// start restores them, or `wattiod restore` with this folder as `--state`. Allowed: an absolute path. Default:
     /// `"/var/lib/wattio-target/frequency"`.
     #[serde(default = "state")]
     pub state: PathBuf,
