@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 NOTEBOOK = Path(__file__).parents[1] / "docs" / "tutorial.ipynb"
 
 # What a notebook does with the value of a cell's last line: it is shown.
@@ -27,6 +29,7 @@ for cell in json.load(open(sys.argv[1], encoding="utf-8"))["cells"]:
 """
 
 
+@pytest.mark.slow
 def test_the_tutorial_runs(tmp_path: Path) -> None:
     command = [sys.executable, "-c", RUNNER, str(NOTEBOOK)]
     done = subprocess.run(

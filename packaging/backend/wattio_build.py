@@ -64,10 +64,18 @@ def install_io() -> None:
     line = ["cargo", "build", "--release", "--quiet", "-p", "wattio-io", "-p", "wattio-io-writer"]
     subprocess.run(line, cwd=ROOT, check=True)
     built = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
-    # Programs that run now keep what they have: files are replaced, not written to.
+    # What is as it was stays, for those that use it now.
     new = CARRIED.with_name("_io.new")
     shutil.rmtree(new, ignore_errors=True)
     script = ROOT / "packaging" / "install-io.sh"
-    subprocess.run([script, str(built.absolute()), str(new)], check=True)
+    subprocess.run(["bash", script, str(built.absolute()), str(new)], check=True)
+    if _files(new) == _files(CARRIED):
+        shutil.rmtree(new)
+        return
     shutil.rmtree(CARRIED, ignore_errors=True)
     new.rename(CARRIED)
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    found = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}

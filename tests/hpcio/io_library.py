@@ -11,13 +11,21 @@ from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int64, c_size_t,
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
+from wattio.hpcio import library
 
-ROOT = Path(__file__).parents[2]
-BUILT = ROOT / "target" / "debug"
-WRITER = BUILT / "wattio-io-writer"
+PREFIX = library.prefix()
+"""What the package carries: `make build` builds it."""
+
+LIBRARY = PREFIX / "lib" / "libwattio_io.so.0"
+WRITER = PREFIX / "bin" / "wattio-io-writer"
+
+
+def hdf5() -> str:
+    """The HDF5 library that h5py brings, or the one that it was built with."""
+    return str(library.hdf5() or "libhdf5.so")
+
 
 OK, STEP_FAILED, INPUT, HOST, TIMED_OUT = range(5)
 SYNC, DEFERRED = 0, 1
@@ -46,19 +54,6 @@ _ARGUMENTS = {
 Array = NDArray[Any]
 
 
-def build() -> None:
-    """Build the library and its writer; quick where that has been done."""
-    line = ["cargo", "build", "--locked", "--quiet", "-p", "wattio-io", "-p", "wattio-io-writer"]
-    subprocess.run(line, cwd=ROOT, check=True, timeout=280)
-
-
-def hdf5() -> str:
-    """The HDF5 library that h5py brings, or the one that it was built with."""
-    beside = Path(h5py.__file__).parents[1] / "h5py.libs"
-    found = sorted(beside.glob("libhdf5-*.so*"))
-    return str(found[0]) if found else "libhdf5.so"
-
-
 class Failed(Exception):  # noqa: N818 (what a call says)
     """A call's code and text."""
 
@@ -71,7 +66,7 @@ class Rank:
     """A rank that has met its writer at a path."""
 
     def __init__(self, config: Path, meeting: Path, rank: int = 0, ranks: int = 1) -> None:
-        self._library = ctypes.CDLL(str(BUILT / "libwattio_io.so"))
+        self._library = ctypes.CDLL(str(LIBRARY))
         self._library.wattio_io_error.restype = c_char_p
         self.handle = c_void_p()
         self.ids: dict[str, int] = {}

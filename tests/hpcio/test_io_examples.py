@@ -29,15 +29,6 @@ RUNS_S = 120.0
 pytestmark = pytest.mark.system
 
 
-@pytest.fixture(scope="module")
-def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library, installed."""
-    io_library.build()
-    place = tmp_path_factory.mktemp("installed")
-    subprocess.run([ROOT / "packaging/install-io.sh", io_library.BUILT, place], check=True)
-    return place
-
-
 @dataclass(frozen=True)
 class Built:
     """The examples, built with one MPI."""
@@ -62,15 +53,13 @@ class Built:
 
 
 @pytest.fixture(scope="module", params=["openmpi", "mpich"])
-def built(
-    request: pytest.FixtureRequest, prefix: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Built:
+def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Built:
     mpi = request.param
     for program in ("cmake", f"mpicc.{mpi}", f"mpifort.{mpi}", f"mpirun.{mpi}"):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")
     place = tmp_path_factory.mktemp(mpi)
-    options = [f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror"]
+    options = [f"-DCMAKE_PREFIX_PATH={io_library.PREFIX}", "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror"]
     options += [f"-DMPI_C_COMPILER=mpicc.{mpi}", f"-DMPI_Fortran_COMPILER=mpifort.{mpi}"]
     for line in (["-S", str(EXAMPLES), "-B", str(place), *options], ["--build", str(place)]):
         subprocess.run(["cmake", *line], check=True, timeout=BUILDS_S, capture_output=True)
@@ -195,7 +184,7 @@ DESCRIPTION = """<?xml version="1.0"?>
 
 @pytest.mark.parametrize(("cores", "ranks"), [(1, 4), (0, 3)])
 def test_a_program_that_is_described_for_damaris_runs(
-    prefix: Path, cores: int, ranks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cores: int, ranks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A file of Damaris names no HDF5 library: that of the machine is taken.
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
@@ -203,10 +192,14 @@ def test_a_program_that_is_described_for_damaris_runs(
     (tmp_path / "program.c").write_text(DAMARIS)
     file = tmp_path / "test.xml"
     file.write_text(DESCRIPTION.format(cores=cores, output=tmp_path / "dumps"))
-    source = prefix / "share" / "wattio_io"
+    source = io_library.PREFIX / "share" / "wattio_io"
     parts = [source / "damaris" / "wattio_damaris.c", source / "wattio_io_mpi.c"]
-    folders = [f"-I{one}" for one in (source / "damaris", source, prefix / "include")]
-    link = [f"-L{prefix / 'lib'}", "-lwattio_io", f"-Wl,-rpath,{prefix / 'lib'}"]
+    folders = [f"-I{one}" for one in (source / "damaris", source, io_library.PREFIX / "include")]
+    link = [
+        f"-L{io_library.PREFIX / 'lib'}",
+        "-lwattio_io",
+        f"-Wl,-rpath,{io_library.PREFIX / 'lib'}",
+    ]
     line = ["mpicc.openmpi", "-Wall", "-Werror", *folders, "program.c", *map(str, parts)]
     subprocess.run([*line, "-o", "program", *link], check=True, cwd=tmp_path, timeout=BUILDS_S)
     ran = subprocess.run(
@@ -267,13 +260,13 @@ end program
 """A program that writes NetCDF-4 by itself, so that it has an HDF5 library of its own."""
 
 
-def test_a_program_with_an_hdf5_of_its_own_is_not_disturbed(prefix: Path, tmp_path: Path) -> None:
+def test_a_program_with_an_hdf5_of_its_own_is_not_disturbed(tmp_path: Path) -> None:
     if shutil.which("nf-config") is None:
         pytest.skip("nf-config is not installed: apt install libnetcdff-dev")
     (tmp_path / "both.f90").write_text(NETCDF)
-    source = prefix / "share" / "wattio_io"
+    source = io_library.PREFIX / "share" / "wattio_io"
     flags = subprocess.check_output(["nf-config", "--fflags", "--flibs"], text=True).split()
-    config = {**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib" / "pkgconfig")}
+    config = {**os.environ, "PKG_CONFIG_PATH": str(io_library.PREFIX / "lib" / "pkgconfig")}
     line = ["pkg-config", "--cflags", "--libs", "wattio_io"]
     library = subprocess.check_output(line, text=True, env=config).split()
     compiled = ["mpicc.openmpi", "-c", str(source / "wattio_io_mpi.c"), "-o", "mpi.o", *library]

@@ -49,7 +49,6 @@ for step in range(100000):
 
 
 def test_what_was_durable_is_whole_whoever_was_killed(tmp_path: Path) -> None:
-    io_library.build()
     draw = random.Random(SEED)
     kept = 0
     for number in range(KILLS):

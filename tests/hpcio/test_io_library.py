@@ -24,14 +24,7 @@ from hpcio import io_library
 from hpcio.io_library import DEFERRED, HOST, INPUT, STEP_FAILED, TIMED_OUT, Failed, Rank, serve
 from hpcio.waiting import until
 
-pytestmark = pytest.mark.skipif(shutil.which("cargo") is None, reason="needs cargo")
-
 Configure = Callable[..., Path]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def built() -> None:
-    io_library.build()
 
 
 @pytest.fixture

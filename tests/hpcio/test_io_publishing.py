@@ -72,7 +72,6 @@ class Played:
 
 @pytest.fixture
 def play(tmp_path: Path) -> Iterator[Any]:
-    io_library.build()
     begun: list[Played] = []
 
     def begin(writers: int) -> Played:
@@ -155,7 +154,6 @@ def test_strangers_are_let_go(play: Any, said: bytes) -> None:  # noqa: ANN401
 
 
 def test_what_is_no_job_ends_the_writer() -> None:
-    io_library.build()
     for said in (b"", b"{}\n", b"\xff\n", b"x" * 100):
         own, its = socket.socketpair()
         process = subprocess.Popen([io_library.WRITER], stdin=its.fileno(), stderr=subprocess.PIPE)

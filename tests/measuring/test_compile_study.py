@@ -68,6 +68,7 @@ def archive(folder: Path, makefile: str) -> None:
         packed.add(folder / "Makefile", "project/Makefile")
 
 
+@pytest.mark.slow
 def test_files_and_their_joules_are_told_phase_by_phase(tmp_path: Path) -> None:
     code, out, err = ended(wattio("run", study(tmp_path, "files = 20"), folder=tmp_path))
     assert code == 0, err

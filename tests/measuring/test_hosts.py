@@ -65,6 +65,7 @@ def study(tmp_path: Path, local_ssh: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_clients_are_on_hosts_and_their_clocks_are_kept(study: Path) -> None:
     code, _, err = ended(wattio("run", study, folder=study.parent))
     assert code == 0, err
@@ -87,6 +88,7 @@ def test_clients_are_on_hosts_and_their_clocks_are_kept(study: Path) -> None:
     assert f"{names[0]}, {names[1]}: {own[0].system['hosts'][names[0]]['cores']} cores" in page
 
 
+@pytest.mark.slow
 def test_a_host_that_is_lost_stops_the_study_and_it_goes_on_later(
     study: Path, local_ssh: Path
 ) -> None:

@@ -150,6 +150,7 @@ def test_many_nodes_are_cut_off_and_their_data_kept(
     assert len({row["node"] for row in rows}) == 4
 
 
+@pytest.mark.slow
 def test_a_page_of_many_nodes_stays_small(tmp_path: Path) -> None:
     study = made_folder.of_nodes(SMALL, node_figures.NODES_MAX + 1)
     path = made_folder.write(tmp_path, study, nodes=node_figures.NODES_MAX + 1)

@@ -134,6 +134,7 @@ options = { prefix = "/nonexistent" }
 """
 
 
+@pytest.mark.slow
 def test_optional_systems_that_are_not_there_are_left_out_and_stay_so(tmp_path: Path) -> None:
     path = study(tmp_path, STUDY + AWAY)
     code, out, err = ended(wattio("run", path, "--dry-run", "--json", folder=tmp_path))

@@ -82,6 +82,14 @@ def used_by_a_stranger(bin_: Path, folder: Path) -> None:
     assert done["relative_to_native"]["power_w_mean"] < 1
     replay = ["simulate", "--trace", "pgbench", "--policy", "ondemand", "--json"]
     assert json.loads(told([wattio, *replay, "--server", "small"], folder))["iops_mean"] > 400
+    prefix = Path(told([wattio, "hpcio", "prefix"], folder).strip())
+    assert prefix.is_relative_to(bin_.parent)
+    source, library = str(ROOT / "examples" / "io" / "alone.c"), str(prefix / "lib")
+    flags = [f"-I{prefix / 'include'}", f"-L{library}", "-lwattio_io", f"-Wl,-rpath,{library}"]
+    told(["cc", source, "-o", "alone", *flags], folder)
+    (folder / "hpcio.toml").write_text('[hpcio]\napproach = "dc"\n')
+    told(["./alone", "hpcio.toml", "socket", "0", "1"], folder)
+    assert (folder / "dumps" / "dump-00000002" / "fields.h5").is_file()
     told([wattio, "new", "study", "mine"], folder)
     told([wattio, "new", "server", "mine-too"], folder)
     checked = told([wattio, "check", "mine", "mine-too.toml", "pacer", "--json"], folder)
