@@ -138,7 +138,7 @@ def deaf(tmp_path: Path) -> RankOptions:
     return RankOptions(mpirun=str(script))
 
 
-@pytest.mark.parametrize("buffer", ["256 MiB", "8 KiB"])
+@pytest.mark.parametrize("buffer", ["256 MiB", "64 KiB"])
 def test_a_run_ends_with_a_launcher_that_does_not(
     tmp_path: Path, deaf: RankOptions, buffer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +158,6 @@ def test_a_run_ends_with_a_launcher_that_does_not(
         buffer=buffer,  # type: ignore[arg-type]
         launcher=deaf,
     )
-    told = "make buffer larger" if buffer == "8 KiB" else "mpirun went on without any rank"
+    told = "make buffer larger" if buffer == "64 KiB" else "mpirun went on without any rank"
     with pytest.raises(WorkloadFailed, match=told):
         hpcio.launch(options, tmp_path / "dumps", context)

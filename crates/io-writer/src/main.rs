@@ -1,6 +1,7 @@
 //! `wattio-io-writer`: the program that writes the dumps of a job. The library starts it, and tells it
 //! by its standard input what to do; or a launcher starts it, for ranks that meet it at a path.
 
+mod clients;
 mod fields;
 mod folder;
 mod hdf5;
@@ -12,12 +13,13 @@ mod publisher;
 mod serve;
 
 use clap::{Args, Parser, Subcommand};
+use clients::{Memory, Signals};
 use folder::Output;
 use hdf5::Hdf5;
 use member::Member;
 use publisher::Publisher;
 use rustix::process::{Resource, getrlimit, setrlimit};
-use serve::{Memory, Server, Signals};
+use serve::Server;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -142,8 +144,8 @@ fn serve_parent() -> i32 {
     if lines.say(&Answer::Ready { address, publisher }).is_err() {
         return LOST;
     }
-    let account = match Server::admit(&library, &job, &listener, line, memory, &signals) {
-        Ok(server) => server.serve(signals, lock),
+    let account = match memory.admit(&job, &listener, &signals) {
+        Ok(admitted) => Server::new(&library, &job, admitted, line).serve(signals, lock),
         Err(text) => return refuse(&lines, false, text),
     };
     end(account, Some(&lines))
@@ -176,10 +178,9 @@ fn serve_path(arguments: &ServeArguments) -> i32 {
         let (line, lock) = line(&library, &job).inspect_err(|_| {
             let _ = std::fs::remove_file(&arguments.path);
         })?;
-        let served = Memory::new(&job)
-            .and_then(|memory| Server::admit(&library, &job, &listener, line, memory, &signals));
+        let admitted = Memory::new(&job).and_then(|memory| memory.admit(&job, &listener, &signals));
         let _ = std::fs::remove_file(&arguments.path);
-        let account = served?.serve(signals, lock);
+        let account = Server::new(&library, &job, admitted?, line).serve(signals, lock);
         Ok(end(account, None))
     };
     code(run())

@@ -4,6 +4,7 @@
 //! come, from any client; the dump after it waits until all have ended this one. When clients have
 //! died, or a signal asks for the end, what was accepted is still written, within the grace.
 
+use crate::clients::{Admitted, Client, Signals};
 use crate::folder::{Lock, Output};
 use crate::hdf5::Hdf5;
 use crate::member::Member;
@@ -11,7 +12,6 @@ use crate::note::{Note, Said, Settled};
 use crate::part::{self, Fact, Origin, Part};
 use crate::publisher::{Publisher, exists};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -19,44 +19,16 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::Read;
 use std::os::fd::AsFd;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wattio_io::bell::{self, Bell, START, Welcome};
+use wattio_io::bell::{self, Bell};
 use wattio_io::block;
 use wattio_io::config::Existing;
 use wattio_io::error::tell;
 use wattio_io::job::{Account, Job, Written};
-use wattio_io::slot::{Board, Entry, Slot};
+use wattio_io::slot::{Board, Entry};
 
 /// How often the one that publishes looks whether time is over, while it waits for the others.
 const LOOK: Duration = Duration::from_millis(200);
-
-/// A rank that hands over.
-struct Client {
-    rank: usize,
-    slot: Slot,
-    bell: Bell,
-    peer: UnixStream,
-    /// Entries that are done.
-    taken: u64,
-    /// It hands nothing over any more.
-    closed: bool,
-    /// It is gone without having said so.
-    died: bool,
-}
-
-impl Client {
-    fn next(&self) -> Option<Entry> {
-        (self.slot.posted() > self.taken).then(|| self.slot.entry(self.taken))
-    }
-
-    fn wake(&self) {
-        if self.slot.is_asleep() {
-            self.bell.ring();
-        }
-    }
-}
 
 /// Who gives dumps their names.
 enum Line<'a> {
@@ -95,30 +67,6 @@ impl Dump<'_> {
     }
 }
 
-/// What a writer shares with its clients, before they come.
-pub struct Memory {
-    board: Board,
-    bell: Bell,
-    slots: Vec<Option<Slot>>,
-}
-
-impl Memory {
-    /// Have it.
-    ///
-    /// # Errors
-    ///
-    /// In words: there is not so much.
-    pub fn new(job: &Job) -> Result<Self, String> {
-        let text = |error: wattio_io::Error| error.to_string();
-        let slot = |&rank: &usize| Slot::create(rank, job.share).map(Some).map_err(text);
-        Ok(Self {
-            board: Board::create().map_err(text)?,
-            bell: Bell::new().map_err(text)?,
-            slots: job.clients.iter().map(slot).collect::<Result<_, String>>()?,
-        })
-    }
-}
-
 /// A writer at work.
 pub struct Server<'a> {
     library: &'a Hdf5,
@@ -150,69 +98,16 @@ struct Heard {
     speaking: Vec<usize>,
 }
 
-/// What ends a writer, or tells it to hurry.
-pub struct Signals {
-    /// Readable when a signal has asked for the end.
-    pub end: UnixStream,
-    /// The rank that has started this writer; its end is that rank's.
-    pub parent: Option<UnixStream>,
-}
-
 impl<'a> Server<'a> {
-    /// Wait for the clients, and give each its memory.
-    ///
-    /// # Errors
-    ///
-    /// In words.
-    pub fn admit(
+    /// A writer whose clients have come.
+    pub fn new(
         library: &'a Hdf5,
         job: &'a Job,
-        listener: &UnixListener,
+        admitted: Admitted,
         line: Result<Publisher<'a>, Member>,
-        memory: Memory,
-        signals: &Signals,
-    ) -> Result<Self, String> {
-        let text = |error: wattio_io::Error| error.to_string();
-        let Memory { board, bell, mut slots } = memory;
-        let mut clients: Vec<Client> = Vec::new();
-        let until = Instant::now() + START;
-        while clients.len() < slots.len() {
-            let peer = next_peer(listener, signals, &clients, until)
-                .map_err(|why| format!("{}: {why}", missing(job, &clients)))?;
-            let Some(rank) = bell::who(&peer, job.client_token()) else { continue };
-            let Some(at) = job.clients.iter().position(|&one| one == rank as usize) else {
-                continue;
-            };
-            let Some(slot) = slots[at].take() else { continue };
-            let own = Bell::new().map_err(text)?;
-            let given = Welcome {
-                slot: (slot.memory().file(), slot.memory().bytes() as u64),
-                board: board.memory().file(),
-                writer: &bell,
-                client: &own,
-            };
-            bell::welcome(&peer, &given).map_err(text)?;
-            peer.set_read_timeout(None).map_err(|error| error.to_string())?;
-            let rank = rank as usize;
-            let fresh =
-                Client { rank, slot, bell: own, peer, taken: 0, closed: false, died: false };
-            clients.push(fresh);
-        }
-        clients.sort_by_key(|client| client.rank);
-        let memories: Vec<_> =
-            clients.iter().map(|client| Arc::clone(client.slot.memory())).collect();
-        let reserve = move || {
-            for memory in memories {
-                if let Err(error) = memory.reserve() {
-                    // Sooner than a rank that finds a page missing.
-                    tell("wattio-io-writer", &format!("{error}; make the buffer smaller"));
-                    crate::priority::exit(1);
-                }
-                memory.populate();
-            }
-        };
-        std::thread::Builder::new().spawn(reserve).map_err(|error| error.to_string())?;
-        Ok(Self {
+    ) -> Self {
+        let Admitted { board, bell, clients } = admitted;
+        Self {
             library,
             job,
             output: Output::new(&job.config.output),
@@ -231,7 +126,7 @@ impl<'a> Server<'a> {
             account: Account::default(),
             lock: None,
             signals: None,
-        })
+        }
     }
 
     /// Write until all clients have closed, or died, and all of it has a fate; or until time is over.
@@ -655,42 +550,6 @@ impl<'a> Server<'a> {
         for client in &self.clients {
             let _ = bell::say(&client.peer, &[bell::ENDED]);
         }
-    }
-}
-
-fn missing(job: &Job, clients: &[Client]) -> String {
-    let there: Vec<usize> = clients.iter().map(|client| client.rank).collect();
-    let missing: Vec<&usize> = job.clients.iter().filter(|rank| !there.contains(rank)).collect();
-    format!("ranks {missing:?} did not reach their writer")
-}
-
-fn next_peer(
-    listener: &UnixListener,
-    signals: &Signals,
-    clients: &[Client],
-    until: Instant,
-) -> Result<UnixStream, String> {
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err("there was no time left".to_owned());
-        }
-        let mut polled =
-            vec![PollFd::new(listener, PollFlags::IN), PollFd::new(&signals.end, PollFlags::IN)];
-        if let Some(parent) = &signals.parent {
-            polled.push(PollFd::new(parent, PollFlags::RDHUP));
-        }
-        // One that has come and gone again: its job will not begin any more.
-        polled.extend(clients.iter().map(|one| PollFd::new(&one.peer, PollFlags::RDHUP)));
-        match rustix::event::poll(&mut polled, Timespec::try_from(left).ok().as_ref()) {
-            Err(Errno::INTR) | Ok(0) => continue,
-            Err(error) => return Err(error.to_string()),
-            Ok(_) => {}
-        }
-        if !polled[0].revents().is_empty() {
-            return listener.accept().map(|(peer, _)| peer).map_err(|error| error.to_string());
-        }
-        return Err("the job has ended before".to_owned());
     }
 }
 

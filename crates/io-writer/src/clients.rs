@@ -1,0 +1,175 @@
+//! The ranks that a writer writes for: the memory that it shares with them, and who is let in.
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::time::Instant;
+use wattio_io::bell::{self, Bell, START, Welcome};
+use wattio_io::error::tell;
+use wattio_io::job::Job;
+use wattio_io::slot::{Board, Entry, Slot};
+
+/// A rank that hands over.
+pub struct Client {
+    /// Its rank.
+    pub rank: usize,
+    /// What it shares with the writer.
+    pub slot: Slot,
+    /// What wakes it.
+    pub bell: Bell,
+    /// What tells that it closes, or is gone.
+    pub peer: UnixStream,
+    /// Entries that are done.
+    pub taken: u64,
+    /// It hands nothing over any more.
+    pub closed: bool,
+    /// It is gone without having said so.
+    pub died: bool,
+}
+
+impl Client {
+    /// The next entry, if there is one.
+    pub fn next(&self) -> Option<Entry> {
+        (self.slot.posted() > self.taken).then(|| self.slot.entry(self.taken))
+    }
+
+    /// Wake it where it sleeps.
+    pub fn wake(&self) {
+        if self.slot.is_asleep() {
+            self.bell.ring();
+        }
+    }
+}
+
+/// What ends a writer, or tells it to hurry.
+pub struct Signals {
+    /// Readable when a signal has asked for the end.
+    pub end: UnixStream,
+    /// The rank that has started this writer; its end is that rank's.
+    pub parent: Option<UnixStream>,
+}
+
+/// What a writer shares with its clients, before they come.
+pub struct Memory {
+    board: Board,
+    bell: Bell,
+    slots: Vec<Option<Slot>>,
+}
+
+impl Memory {
+    /// Have it.
+    ///
+    /// # Errors
+    ///
+    /// In words: there is not so much.
+    pub fn new(job: &Job) -> Result<Self, String> {
+        let text = |error: wattio_io::Error| error.to_string();
+        let slot = |&rank: &usize| Slot::create(rank, job.share).map(Some).map_err(text);
+        Ok(Self {
+            board: Board::create().map_err(text)?,
+            bell: Bell::new().map_err(text)?,
+            slots: job.clients.iter().map(slot).collect::<Result<_, String>>()?,
+        })
+    }
+
+    /// Wait for the clients, and give each its memory.
+    ///
+    /// # Errors
+    ///
+    /// In words.
+    pub fn admit(
+        self,
+        job: &Job,
+        listener: &UnixListener,
+        signals: &Signals,
+    ) -> Result<Admitted, String> {
+        let text = |error: wattio_io::Error| error.to_string();
+        let Self { board, bell, mut slots } = self;
+        let mut clients: Vec<Client> = Vec::new();
+        let until = Instant::now() + START;
+        while clients.len() < slots.len() {
+            let peer = next_peer(listener, signals, &clients, until)
+                .map_err(|why| format!("{}: {why}", missing(job, &clients)))?;
+            let Some(rank) = bell::who(&peer, job.client_token()) else { continue };
+            let Some(at) = job.clients.iter().position(|&one| one == rank as usize) else {
+                continue;
+            };
+            let Some(slot) = slots[at].take() else { continue };
+            let own = Bell::new().map_err(text)?;
+            let given = Welcome {
+                slot: (slot.memory().file(), slot.memory().bytes() as u64),
+                board: board.memory().file(),
+                writer: &bell,
+                client: &own,
+            };
+            bell::welcome(&peer, &given).map_err(text)?;
+            peer.set_read_timeout(None).map_err(|error| error.to_string())?;
+            let rank = rank as usize;
+            let fresh =
+                Client { rank, slot, bell: own, peer, taken: 0, closed: false, died: false };
+            clients.push(fresh);
+        }
+        clients.sort_by_key(|client| client.rank);
+        let memories: Vec<_> =
+            clients.iter().map(|client| Arc::clone(client.slot.memory())).collect();
+        let reserve = move || {
+            for memory in memories {
+                if let Err(error) = memory.reserve() {
+                    // Sooner than a rank that finds a page missing.
+                    tell("wattio-io-writer", &format!("{error}; make the buffer smaller"));
+                    crate::priority::exit(1);
+                }
+                memory.populate();
+            }
+        };
+        std::thread::Builder::new().spawn(reserve).map_err(|error| error.to_string())?;
+        Ok(Admitted { board, bell, clients })
+    }
+}
+
+/// The clients of a writer, and what it shares with all of them.
+pub struct Admitted {
+    /// Which dumps are being written, and which are given up.
+    pub board: Board,
+    /// What wakes the writer.
+    pub bell: Bell,
+    /// By their ranks.
+    pub clients: Vec<Client>,
+}
+
+fn missing(job: &Job, clients: &[Client]) -> String {
+    let there: Vec<usize> = clients.iter().map(|client| client.rank).collect();
+    let missing: Vec<&usize> = job.clients.iter().filter(|rank| !there.contains(rank)).collect();
+    format!("ranks {missing:?} did not reach their writer")
+}
+
+fn next_peer(
+    listener: &UnixListener,
+    signals: &Signals,
+    clients: &[Client],
+    until: Instant,
+) -> Result<UnixStream, String> {
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err("there was no time left".to_owned());
+        }
+        let mut polled =
+            vec![PollFd::new(listener, PollFlags::IN), PollFd::new(&signals.end, PollFlags::IN)];
+        if let Some(parent) = &signals.parent {
+            polled.push(PollFd::new(parent, PollFlags::RDHUP));
+        }
+        // One that has come and gone again: its job will not begin any more.
+        polled.extend(clients.iter().map(|one| PollFd::new(&one.peer, PollFlags::RDHUP)));
+        match rustix::event::poll(&mut polled, Timespec::try_from(left).ok().as_ref()) {
+            Err(Errno::INTR) | Ok(0) => continue,
+            Err(error) => return Err(error.to_string()),
+            Ok(_) => {}
+        }
+        if !polled[0].revents().is_empty() {
+            return listener.accept().map(|(peer, _)| peer).map_err(|error| error.to_string());
+        }
+        return Err("the job has ended before".to_owned());
+    }
+}
