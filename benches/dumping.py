@@ -33,7 +33,7 @@ SHARED_MEMORY = Path("/dev") / "shm"
 MEMORY = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
 
 _PROGRAM = Path(__file__).with_name("dumping_ranks.py")
-_ENVIRONMENT = {
+ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "OMPI_MCA_pml": "ob1",
@@ -49,7 +49,7 @@ def ranks(count: int, **task: Any) -> dict[str, list[float]]:  # noqa: ANN401 (J
     line = [launcher.path, "-np", str(count), "--oversubscribe", "--bind-to", "none"]
     done = subprocess.run(
         [*line, sys.executable, "-m", "mpi4py", str(_PROGRAM), json.dumps(task)],
-        env={**os.environ, **_ENVIRONMENT},
+        env={**os.environ, **ENVIRONMENT},
         capture_output=True,
         text=True,
         timeout=300,

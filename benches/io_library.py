@@ -1,12 +1,17 @@
 """Dumps by libwattio_io from C: what a rank is blocked for, and what the library costs it.
 
 Blocked time is wall time of one rank whose writer is on the same machine, against a plain copy of
-the same memory in the same run. Files go to memory, as nobody waits for a disk. Where `adios2` can
-be imported, its BP5 engine, told to write beside the program, is a peer.
+the same memory in the same run. Files go to memory, as nobody waits for a disk. Whole applications
+(`io_app.py`) of one computing rank are timed in turn with peers, those that are installed: ADIOS2's
+BP5 engine, told to write beside the program (`pip install adios2`); h5py with a file of each
+process and dump; parallel HDF5 by Debian's Python (`apt install python3-h5py-mpi python3-mpi4py`).
 """
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,8 +23,10 @@ from statistics import median
 from typing import IO
 
 import h5py
-from dumping import MEMORY, rate
+import numpy as np
+from dumping import ENVIRONMENT, MEMORY, rate
 from timing import BenchError, Goal, Line
+from wattio.workloads import mpi_launch
 
 MIB = 32
 COPIED, PLACED = 4, 48
@@ -30,6 +37,19 @@ PLACE_S_MAX = 5e-5
 OPEN_S_MAX = 0.05
 PRIVATE_KIB_MAX = 2048
 SPAN_S = 10.0
+SIZES_MIB = (1, 4, 16, 64, 128)
+APP_DUMPS = 6
+ROUNDS = 5
+NAMES = {
+    "alone": "without output",
+    "dc": "dc:1",
+    "tp": "tp",
+    "bp5": "ADIOS2 BP5, AsyncWrite",
+    "h5py": "h5py, a file for each process",
+    "phdf5": "parallel HDF5",
+}
+"""Schemes of a whole application, as they are told."""
+
 _ROOT = Path(__file__).parents[1]
 _BUILT = _ROOT / "target" / "release"
 
@@ -43,6 +63,7 @@ def lines() -> Iterator[Line]:
         found, switches = _measure(room, COPIED)
         in_place, _ = _measure(room, PLACED)
         peer = _adios2(room) if util.find_spec("adios2") else None
+        whole = _applications(room)
     copied, put, _ = (list(column) for column in zip(*found["dump"], strict=True))
     _, put_many, placed = (list(column) for column in zip(*in_place["dump"], strict=True))
     yield Line(
@@ -71,10 +92,11 @@ def lines() -> Iterator[Line]:
             "dumps",
             "ADIOS2 BP5, AsyncWrite",
             rate(peer, 1),
-            rate(put, 1),
+            rate(put[: len(peer)], 1),
             Goal("ratio", 1.0),
             "a dump that is copied against BP5 writing beside the program, blocked time",
         )
+    yield from _whole(whole)
     private = median(one[1] for one in found["open"])
     if private > PRIVATE_KIB_MAX:
         raise BenchError(f"io: a rank holds {private:g} KiB of its own, over {PRIVATE_KIB_MAX}")
@@ -174,6 +196,76 @@ def _python_starts() -> list[float]:
         subprocess.run([sys.executable, "-c", "import mpi4py, h5py"], check=True)
         found.append(time.perf_counter() - began_s)
     return found
+
+
+def _applications(room: Path) -> dict[str, dict[int, list[float]]]:
+    """Seconds of a whole application by each scheme that is installed here, and size."""
+    one = [sys.executable]
+    launcher = mpi_launch.launcher(mpi_launch.RankOptions())
+    if launcher is None:
+        raise BenchError("io: there is no mpirun")
+    ranks = [launcher.path, "--oversubscribe", "--bind-to", "none", "-np"]
+    python = [sys.executable, "-m", "mpi4py"]
+    lines = {"alone": one, "dc": [*ranks, "2", *python], "tp": [*ranks, "1", *python], "h5py": one}
+    if util.find_spec("adios2"):
+        lines["bp5"] = one
+    parallel = ["mpirun.openmpi", "--bind-to", "none", "-np", "1", "/usr/bin/python3"]
+    if _has_parallel_hdf5():
+        lines["phdf5"] = parallel
+    found: dict[str, dict[int, list[float]]] = {name: {} for name in lines}
+    for seed in range(ROUNDS):
+        for name in np.random.default_rng(seed).permutation(list(lines)).tolist():
+            output = room / f"app-{name}"
+            output.mkdir()
+            task = {"scheme": name, "sizes": SIZES_MIB, "dumps": APP_DUMPS, "seed": seed}
+            words = [
+                str(_ROOT / "benches" / "io_app.py"),
+                json.dumps({**task, "output": str(output)}),
+            ]
+            done = subprocess.run(
+                [*lines[name], *words],
+                env={**os.environ, **ENVIRONMENT},
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=300,
+            )
+            if done.returncode:
+                raise BenchError(f"io: {name}: {done.stderr[-500:]}")
+            for size, seconds in json.loads(done.stdout).items():
+                found[name].setdefault(int(size), []).append(seconds)
+            shutil.rmtree(output)
+    return found
+
+
+def _has_parallel_hdf5() -> bool:
+    asked = "import h5py, mpi4py; raise SystemExit(not h5py.get_config().mpi)"
+    line = ["/usr/bin/python3", "-c", asked]
+    try:
+        return not subprocess.run(line, capture_output=True, check=False).returncode
+    except OSError:
+        return False
+
+
+def _whole(found: dict[str, dict[int, list[float]]]) -> Iterator[Line]:
+    """Whole applications: dedicated cores against BP5, or h5py where that is not installed."""
+    peer = "bp5" if "bp5" in found else "h5py"
+    absent = [NAMES[name] for name in NAMES if name not in found]
+    for size in SIZES_MIB:
+        told = [
+            f"{NAMES[name]} {median(found[name][size]):.3g} s" for name in NAMES if name in found
+        ]
+        said = f"{APP_DUMPS} dumps of {size} MiB, from the first step to the last file: "
+        lacking = f"; not installed: {', '.join(absent)}" if absent else ""
+        yield Line(
+            f"io-app-{size}",
+            "runs",
+            NAMES[peer],
+            rate(found[peer][size], 1),
+            rate(found["dc"][size], 1),
+            Goal("ratio", 1.0) if peer == "bp5" else None,
+            said + ", ".join(told) + lacking,
+        )
 
 
 def _adios2(room: Path) -> list[float]:
