@@ -50,6 +50,9 @@ NAMES = {
 }
 """Schemes of a whole application, as they are told."""
 
+_DEBIAN = ("/usr/bin/python3", "-I")
+"""Debian's Python with its own modules."""
+
 _ROOT = Path(__file__).parents[1]
 _BUILT = _ROOT / "target" / "release"
 
@@ -209,7 +212,7 @@ def _applications(room: Path) -> dict[str, dict[int, list[float]]]:
     lines = {"alone": one, "dc": [*ranks, "2", *python], "tp": [*ranks, "1", *python], "h5py": one}
     if util.find_spec("adios2"):
         lines["bp5"] = one
-    parallel = ["mpirun.openmpi", "--bind-to", "none", "-np", "1", "/usr/bin/python3"]
+    parallel = ["mpirun.openmpi", "--bind-to", "none", "-np", "1", *_DEBIAN]
     if _has_parallel_hdf5():
         lines["phdf5"] = parallel
     found: dict[str, dict[int, list[float]]] = {name: {} for name in lines}
@@ -240,9 +243,12 @@ def _applications(room: Path) -> dict[str, dict[int, list[float]]]:
 
 def _has_parallel_hdf5() -> bool:
     asked = "import h5py, mpi4py; raise SystemExit(not h5py.get_config().mpi)"
-    line = ["/usr/bin/python3", "-c", asked]
+    line = [*_DEBIAN, "-c", asked]
+    # It takes its parallel side under mpirun, or so.
+    environment = {**os.environ, "H5PY_ALWAYS_USE_MPI": "1"}
     try:
-        return not subprocess.run(line, capture_output=True, check=False).returncode
+        done = subprocess.run(line, env=environment, capture_output=True, check=False)
+        return not done.returncode
     except OSError:
         return False
 

@@ -18,7 +18,7 @@ from wattio.hpcio import library
 _PIECE_BYTES = 1 << 30
 """Of one message: counts of MPI are numbers of 32 bits."""
 
-_PAUSE_S_MIN, _PAUSE_S_MAX = 0.001, 0.010
+_PAUSE_S_MIN, _PAUSE_S_MAX = 0.00005, 0.010
 """How long one sleeps between two looks: at first, and at last."""
 
 
