@@ -15,7 +15,7 @@ from wattio import _core, cli
 from wattio.calibration import host
 from wattio.calibration.folder import DataFolder, Record
 from wattio.calibration.points import Point
-from wattio.meters.estimate import parse_stat, shares
+from wattio.analysis.cores import parse_stat, shares
 
 from guest.guest import Guest
 

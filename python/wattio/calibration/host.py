@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wattio import clock
+from wattio.analysis.cores import parse_diskstats, shares
 from wattio.errors import HostError
 from wattio.knobs.knobs import KNOBS
-from wattio.meters.estimate import parse_diskstats, parse_stat, shares
+from wattio.meters.estimate import parse_stat
 
 Wait = Callable[[float], None]
 

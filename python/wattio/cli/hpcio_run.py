@@ -19,7 +19,7 @@ from wattio.meters.meter import MeterLost
 
 if TYPE_CHECKING:
     from wattio.clock import Span
-    from wattio.kinds.measurement.single import Energy
+    from wattio.kinds.measurement.single import Metered
     from wattio.workloads.hpcio import Options
     from wattio.workloads.hpcio_output import Report
 
@@ -31,8 +31,6 @@ RAW = "run"
 """Folders within the one that is named: for the dumps, and for what is kept of the run itself."""
 
 _LOOK_S = 0.2
-
-_ESTIMATE = "estimate:assumed"
 
 
 def run(
@@ -54,14 +52,15 @@ def run(
     sync: bool = True,
     python: str | None = None,
     mpirun: str = "mpirun",
-    meter: Annotated[tuple[str, ...], Parameter(negative="")] = (_ESTIMATE,),
+    meter: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     as_json: Annotated[bool, Parameter("--json", negative="")] = False,
 ) -> int:
     """Run a small atmospheric simulation in MPI, and measure what its output costs.
 
     Wall time is from the first step until the last dump is written. Blocked time is how long a
-    computing rank waited for a dump to be taken. Without a meter the energy is an estimate of the
-    whole host, and called so. Exit code 1 where a dump or a rank failed, or the result could not
+    computing rank waited for a dump to be taken. Seconds that cores were busy and idle are those of
+    the kernel between both ends. Without a meter the energy is an estimate of the whole host by
+    these, and called so, with the range that its model leaves. Exit code 1 where a dump or a rank failed, or the result could not
     be kept.
 
     Parameters
@@ -102,7 +101,9 @@ def run(
     mpirun
         The launcher of that Python's MPI; by default the one beside it, or that on the path.
     meter
-        Name of a meter; several are shown side by side.
+        Name of a meter; several are shown side by side. Without one, all sensors of the kernel that
+        can be read here (wattio meter list), else the model that was fitted to this host, else an
+        assumed one (estimate:host).
     as_json
         Print one JSON object.
     """
@@ -129,19 +130,21 @@ def run(
     if variables is not None:
         given["variables"] = [name.strip() for name in variables.split(",")]
     from wattio.cli import hpcio_tables as showing
+    from wattio.meters.here import found_here
     from wattio.workloads import hpcio
 
     options = _options(given)
     hpcio.Work(options, Path()).probe()
     try:
         with _raw_folder(out) as raw:
-            report, energies = _measure(options, out, raw, meter, quiet=as_json)
+            measured = _measure(options, out, raw, meter or found_here(), quiet=as_json)
     except (WorkloadFailed, MeterLost) as error:
         _complain(str(error))
         return EXIT_PROBLEM
+    report = measured.result
     places = {"dumps_folder": str(out / DUMPS), "raw": str(raw)}
-    told = showing.told(report, energies, options) | places
-    showing.show(report, energies, told, as_json=as_json)
+    told = showing.told(measured, options) | places
+    showing.show(measured, told, as_json=as_json)
     try:
         showing.keep(told, raw)
     except OSError as error:
@@ -201,7 +204,7 @@ def _raw_folder(out: Path) -> Iterator[Path]:
 
 def _measure(
     options: Options, out: Path, raw: Path, meters: tuple[str, ...], *, quiet: bool
-) -> tuple[Report, list[Energy]]:
+) -> Metered[Report]:
     from wattio.kinds.measurement import single
     from wattio.workloads import hpcio, mpi_launch
     from wattio.workloads.ranks import boot
@@ -215,7 +218,7 @@ def _measure(
                 report = hpcio.launch(options, out.absolute() / DUMPS, context)
             return report, report.span(boot())
 
-        return single.metered(meters, raw, work)
+        return single.metered(meters, raw, work, lambda report: report.core_ticks(boot()))
 
 
 @contextlib.contextmanager

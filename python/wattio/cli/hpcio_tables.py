@@ -9,8 +9,9 @@ from typing import Any
 
 from rich.table import Table
 
+from wattio.analysis.cores import Spent
 from wattio.cli import output
-from wattio.kinds.measurement.single import Energy
+from wattio.kinds.measurement.single import Energy, Metered
 from wattio.workloads.hpcio import Options
 from wattio.workloads.hpcio_output import Report, Spread
 
@@ -21,14 +22,14 @@ _OPTIONS = ("when_full", "compression", "checksum", "sync")
 """The middleware's options that a result tells beside the buffer."""
 
 
-def show(report: Report, energies: list[Energy], found: dict[str, Any], *, as_json: bool) -> None:
+def show(run: Metered[Report], found: dict[str, Any], *, as_json: bool) -> None:
     """Print a run, where its dumps are, and what failed; `found` is the run as plain data."""
     if as_json:
         output.print_json(found)
     else:
-        output.console().print(_table(report, energies))
+        output.console().print(_table(run))
         _say(f"dumps: {found['dumps_folder']}")
-    for text in report.errors():
+    for text in run.result.errors():
         _say(f"FAILED: {text}")
 
 
@@ -46,8 +47,9 @@ def keep(found: dict[str, Any], raw: Path) -> None:
         raise
 
 
-def told(report: Report, energies: list[Energy], options: Options) -> dict[str, Any]:
+def told(run: Metered[Report], options: Options) -> dict[str, Any]:
     """A run as plain data, without what is not known; times are in seconds."""
+    report = run.result
     account, checks = report.account, report.checks
     blocked, slowest = report.blocked_s, report.blocked_s_slowest
     found = {
@@ -86,7 +88,8 @@ def told(report: Report, energies: list[Energy], options: Options) -> dict[str, 
         "errors": report.errors(),
         "cpu_s_computing": report.cpu_s_computing,
         "cpu_s_writing": report.cpu_s_writing,
-        "energy": [one.as_dict(report.dumps_whole) for one in energies],
+        "cores": None if run.spent is None else _cores(run.spent),
+        "energy": [one.as_dict(report.dumps_whole) for one in run.energies],
         "mass_change": checks.mass_change,
         "bubble_height_m_first": checks.before.bubble_height_m,
         "bubble_height_m_last": checks.after.bubble_height_m,
@@ -95,16 +98,29 @@ def told(report: Report, energies: list[Energy], options: Options) -> dict[str, 
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _table(report: Report, energies: list[Energy]) -> Table:
+def _cores(spent: Spent) -> dict[str, Any]:
+    """Core-seconds of this machine as plain data."""
+    return {
+        "count": round(spent.cores, 3),
+        "busy_s": spent.busy_s,
+        "idle_s": spent.idle_s,
+        "iowait_s": spent.iowait_s,
+        "steal_s": spent.steal_s,
+        "idle_states_s": dict(spent.states_s),
+    }
+
+
+def _table(run: Metered[Report]) -> Table:
     table = Table(box=None, show_header=False)
     table.add_column(style="bold")
     table.add_column()
-    for name, value in _rows(report, energies):
+    for name, value in _rows(run):
         table.add_row(name, value)
     return table
 
 
-def _rows(report: Report, energies: list[Energy]) -> Iterator[tuple[str, str]]:
+def _rows(run: Metered[Report]) -> Iterator[tuple[str, str]]:
+    report = run.result
     account, grid, number = report.account, report.domain, output.number
     writers = report.ranks - report.computing
     yield "approach", f"{account.approach}, {report.computing} ranks compute, {writers} only write"
@@ -121,8 +137,10 @@ def _rows(report: Report, energies: list[Energy]) -> Iterator[tuple[str, str]]:
         yield "written", f"{account.bytes / 1e6:,.4g} MB in {account.files} files"
     cpu = f"{number(report.cpu_s_computing)} s computing, {number(report.cpu_s_writing)} s writing"
     yield "processor time", cpu
-    for energy in energies:
-        yield _energy_row(energy, report.dumps_whole)
+    if run.spent is not None:
+        yield "this machine's cores", _core_time(run.spent)
+    for energy in run.energies:
+        yield from _energy_rows(energy, report.dumps_whole)
     change = report.checks.mass_change
     yield "mass", "-" if change is None else f"changed by {change:.1e} of itself"
     heights = (report.checks.before.bubble_height_m, report.checks.after.bubble_height_m)
@@ -130,14 +148,29 @@ def _rows(report: Report, energies: list[Energy]) -> Iterator[tuple[str, str]]:
     yield "state", f"{report.checks.after.fingerprint:016x}"
 
 
-def _energy_row(energy: Energy, dumps: int) -> tuple[str, str]:
+def _core_time(spent: Spent) -> str:
+    """Busy and idle core-seconds, and of others those that there were."""
+    number = output.number
+    text = f"{number(spent.busy_s)} s busy, {number(spent.idle_s)} s idle"
+    for name, seconds in (("waiting for disks", spent.iowait_s), ("stolen", spent.steal_s)):
+        text += f", {number(seconds)} s {name}" if seconds > 0 else ""
+    return f"{text} ({number(spent.cores)} cores)"
+
+
+def _energy_rows(energy: Energy, dumps: int) -> Iterator[tuple[str, str]]:
     kind = "energy, ESTIMATE" if energy.facts.estimate else "energy"
     troubles = "".join(f"; {text}" for text in energy.troubles)
     if energy.energy_j is None:
-        return kind, f"unknown by {energy.facts.name}{troubles}"
-    each = f", {output.number(energy.energy_j / dumps)} J a dump" if dumps else ""
-    power = f" ({output.number(energy.power_w_mean)} W)"
-    return kind, f"{output.number(energy.energy_j)} J{power}{each}, {energy.facts.name}{troubles}"
+        yield kind, f"unknown by {energy.facts.name}{troubles}"
+        return
+    number = output.number
+    each = f", {number(energy.energy_j / dumps)} J a dump" if dumps else ""
+    power = f" ({number(energy.power_w_mean)} W)"
+    yield kind, f"{number(energy.energy_j)} J{power}{each}, {energy.facts.name}{troubles}"
+    if energy.facts.estimate:
+        ends = energy.range_j
+        between = f"{number(ends[0])} to {number(ends[1])} J possible; " if ends else ""
+        yield "", f"{between}{energy.facts.what}"
 
 
 def _spread(spread: Spread) -> str:

@@ -1,20 +1,25 @@
-"""Power by a model, for machines without a meter: `estimate:assumed`, `estimate:power-model.toml`.
+"""Power by a model, for machines without a meter: `estimate:host`, `estimate:power-model.toml`.
 
-Utilisation of the cores from /proc/stat, their frequency from cpufreq (the highest where there is
-none), I/Os per second from /proc/diskstats; the model is `wattio._core.PowerModel`. Nothing is
-measured: the model's coefficients decide what comes out. It is told as the mean since the reading
-before.
+Nothing is measured but what cores did: busy and idle time of each from /proc/stat, its frequency
+from cpufreq (the highest where there is none), the loop of an idle core from cpuidle, requests of
+disks from /proc/diskstats. The model (`wattio._core.PowerModel`) makes joules of it, so a core that
+sleeps costs less than one that polls. `estimate:host` takes the model that was fitted to this host
+where there is one, else `estimate:assumed`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
-import re
-from dataclasses import dataclass
+import os
+import tomllib
 from pathlib import Path
 from typing import Any
 
 from wattio import _core, clock
+from wattio.analysis import cores
+from wattio.analysis.cores import Counter, Look, Spent, Ticks
+from wattio.analysis.modelled import Coefficients
 from wattio.clock import Instant
 from wattio.errors import InputError
 from wattio.files.document import text_of
@@ -23,41 +28,65 @@ from wattio.meters.name import parse
 from wattio.meters.sample import midway
 
 SCHEME = "estimate"
-FORM = "estimate:assumed or estimate:FILE, a power-model.toml"
+FORM = "estimate:host, estimate:assumed or estimate:FILE, a power-model.toml"
 
 ASSUMED = "assumed"
+HOST = "host"
+
 _PERIOD_S = 0.5
 _SPAN_S_MIN = 0.1
-"""The kernel counts in ticks of 10 ms: over less than ten of them a share means little."""
-# Parts of a disk, and devices that stand on others whose requests are counted below.
-_NO_DISK = re.compile(
-    r"(loop|ram|zram|dm-|md|sr|fd)\d+|(nvme\d+n\d+|mmcblk\d+)p\d+|(sd|vd|xvd|hd)[a-z]+\d+"
-)
+"""The kernel counts in ticks of 10 ms: over less than ten of them a power means little."""
 
-
-@dataclass(frozen=True)
-class Ticks:
-    """Ticks of a core: in tasks, and altogether but for what a hypervisor took."""
-
-    busy: int
-    total: int
+_FILE = "power-model.toml"
+_PLACES = (f"etc/wattio/{_FILE}",)
+_OF_USER = Path(".config/wattio") / _FILE
+_DAEMON = "etc/wattiod.toml"
+"""Where `wattiod` is told of a model, as `power.model`."""
 
 
 def find() -> list[FoundMeter]:
-    """The model that comes with wattio."""
-    return [FoundMeter(f"{SCHEME}:{ASSUMED}", "an assumed model of a server; nothing is measured")]
+    """The model of this host, where it is not the one that comes with wattio; and that one."""
+    own = model_of_host()
+    found = [FoundMeter(f"{SCHEME}:{ASSUMED}", "an assumed model of a server; nothing is measured")]
+    if own != ASSUMED:
+        found.insert(0, FoundMeter(f"{SCHEME}:{HOST}", f"the power model {own}; an estimate"))
+    return found
+
+
+def model_of_host(root: Path = Path("/")) -> str:
+    """The file of the power model that is there for this host, or the assumed one.
+
+    It is looked for in the user's own folder, in /etc/wattio, and where `wattiod` is told of one.
+    """
+    places = [root / place for place in _PLACES]
+    if root == Path("/"):
+        places.insert(0, Path.home() / _OF_USER)
+    told = _of_daemon(root / _DAEMON)
+    places += [] if told is None else [told]
+    return next((str(place) for place in places if place.is_file()), ASSUMED)
+
+
+def _of_daemon(config: Path) -> Path | None:
+    """The model that a configuration of `wattiod` names; None where it names none."""
+    try:
+        told = tomllib.loads(config.read_text(encoding="utf-8"))["power"]["model"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return config.parent / told if isinstance(told, str) and told != ASSUMED else None
 
 
 def open_meter(name: str) -> Estimate:
     """Read the model. Raises InputError.
 
-    `?root=FOLDER` says below which folder /proc and /sys lie.
+    `?root=FOLDER` says below which folder /proc, /sys and /etc lie.
     """
     parts = parse(name)
     parts.allow(["root"])
     if not parts.path:
         raise parts.error(f"names no model; write {FORM}")
-    return Estimate(read_model(parts.path), Path(parts.query.get("root", "/")), parts.shown)
+    root = Path(parts.query.get("root", "/"))
+    path = model_of_host(root) if parts.path == HOST else parts.path
+    return Estimate(read_model(path), root, parts.shown, None if path == parts.path else path)
 
 
 def read_model(path: str) -> _core.PowerModel:
@@ -71,25 +100,39 @@ def read_model(path: str) -> _core.PowerModel:
         raise InputError(f"{path}: {error}") from None
 
 
+def parse_stat(text: str) -> dict[int, Ticks]:
+    """As `analysis.cores.parse_stat`; raises MeterLost."""
+    try:
+        return cores.parse_stat(text)
+    except ValueError as error:
+        raise MeterLost(str(error)) from None
+
+
 class Estimate:
     """A model with this host's counters."""
 
-    def __init__(self, model: _core.PowerModel, root: Path, name: str) -> None:
-        """Read the counters for the first time at `read`."""
-        self._model = model
+    def __init__(
+        self, model: _core.PowerModel, root: Path, name: str, path: str | None = None
+    ) -> None:
+        """Read the counters for the first time at `read`; `path` is where the model was found."""
         self._root = root
         facts: dict[str, Any] = json.loads(model.facts())
-        self._frequency_max_hz = float(facts["frequency_max_hz"])
+        self._model = Coefficients.of_facts(facts, os.uname().nodename)
         # Facts of a model are the user's own text.
         origin = "fitted to a meter" if facts["is_measured"] else "with assumed coefficients"
+        found = f" ({path})" if path not in (None, ASSUMED) else ""
         self._facts = Facts(
             name=name,
-            what=f"an estimate by the model {facts['name']}, {origin}",
+            what=f"an estimate by the model {facts['name']}{found}, {origin}, from cores' busy and"
+            f" idle time; range: {self._model.origin}",
             period_s=_PERIOD_S,
             accuracy_class="estimate",
+            counts_energy=True,
             estimate=True,
+            model=self._model.as_plain(),
         )
-        self._before: tuple[Instant, dict[int, Ticks], int] | None = None
+        self._counter = Counter(self._model.frequency_max_hz)
+        self._before: tuple[Instant, float] | None = None
         self._power_w: float | None = None
         self._closed = False
 
@@ -99,98 +142,52 @@ class Estimate:
         return self._facts
 
     def read(self) -> Reading:
-        """The mean since the reading before; None for the first. Raises MeterLost.
+        """Joules since the first reading, and the mean power since the one before. MeterLost.
 
-        A reading sooner than a tenth of a second after the one before repeats what that one said.
+        The first has no power; one sooner than a tenth of a second repeats that of the one before.
         """
         if self._closed:
             raise MeterLost(f"{self._facts.name}: is closed")
         asked = clock.now()
-        ticks = parse_stat(self._text("proc/stat"))
-        completed = parse_diskstats(self._text("proc/diskstats", needed=False))
+        look = look_here(self._root)
         at = midway(asked, clock.now())
-        if self._before is None:
-            self._before = (at, ticks, completed)
-            return Reading(*at, None)
-        before, old_ticks, old_completed = self._before
+        energy_j = self._energy_j(self._counter.take(at.monotonic_ns / 1e9, look))
+        before, before_j = self._before or (at, energy_j)
         span_s = (at.monotonic_ns - before.monotonic_ns) / 1e9
         if span_s >= _SPAN_S_MIN:
-            groups = [
-                (1.0, use, self._frequency_share(core))
-                for core, use in shares(old_ticks, ticks).items()
-            ]
-            iops = max(0, completed - old_completed) / span_s
-            self._power_w = self._model.power_w(groups, iops)
-            self._before = (at, ticks, completed)
-        return Reading(*at, self._power_w)
+            self._power_w = (energy_j - before_j) / span_s
+        if self._before is None or span_s >= _SPAN_S_MIN:
+            self._before = (at, energy_j)
+        return Reading(*at, self._power_w, energy_j)
+
+    def _energy_j(self, spent: Spent) -> float:
+        return self._model.energy_j(spent).value
 
     def close(self) -> None:
         """Let go of it."""
         self._closed = True
 
-    def _frequency_share(self, core: int) -> float:
-        """A core's frequency over the model's highest; 1 where the host tells none."""
-        folder = self._root / f"sys/devices/system/cpu/cpu{core}/cpufreq"
-        try:
-            khz = int((folder / "scaling_cur_freq").read_text())
-        except (OSError, ValueError):
-            return 1.0
-        return min(max(khz * 1e3 / self._frequency_max_hz, 0.0), 1.0)
 
-    def _text(self, path: str, *, needed: bool = True) -> str:
-        try:
-            return (self._root / path).read_text(encoding="utf-8", errors="replace")
-        except OSError as error:
-            if not needed:
-                return ""
-            raise MeterLost(f"/{path}: cannot be read: {error.strerror}") from None
+def look_here(root: Path = Path("/")) -> Look:
+    """What the counters of this machine say now. Raises MeterLost."""
+    try:
+        return cores.look_of(_texts(root))
+    except ValueError as error:
+        raise MeterLost(str(error)) from None
+    except OSError as error:
+        raise MeterLost(f"/{cores.STAT}: cannot be read: {error.strerror}") from None
 
 
-def parse_stat(text: str) -> dict[int, Ticks]:
-    """Ticks of each core that is on, from the text of /proc/stat. Raises MeterLost.
-
-    The columns are user, nice, system, idle, iowait, irq, softirq, steal; guests are in user
-    already, and what a hypervisor took (steal) is neither used nor there.
-    """
+def _texts(root: Path) -> dict[str, str]:
     found = {}
-    for line in text.splitlines():
-        name, _, rest = line.partition(" ")
-        if not re.fullmatch(r"cpu\d{1,6}", name, re.ASCII):
-            continue
-        fields = rest.split()[:7]
-        if len(fields) < 7 or not all(re.fullmatch(r"\d{1,20}", f, re.ASCII) for f in fields):
-            raise MeterLost(f"/proc/stat: {line[:80]!r} is no line of a core")
-        user, nice, system, idle, iowait, irq, softirq = map(int, fields)
-        busy = user + nice + system + irq + softirq
-        found[int(name[3:])] = Ticks(busy, busy + idle + iowait)
-    if not found:
-        raise MeterLost("/proc/stat lists no core")
+    for pattern in (cores.FREQUENCIES, f"{cores.IDLE_STATES}*e", cores.DISKS):
+        for path in root.glob(pattern):
+            with contextlib.suppress(OSError):
+                found[str(path.relative_to(root))] = _text(path)
+    # The last one: it is what the moment of a look is for.
+    found[cores.STAT] = _text(root / cores.STAT)
     return found
 
 
-def parse_diskstats(text: str) -> int:
-    """Reads and writes that all disks have completed, from the text of /proc/diskstats.
-
-    Partitions, and devices that stand on other ones, are left out: theirs are counted below.
-    """
-    completed = 0
-    for line in text.splitlines():
-        fields = line.split()
-        if len(fields) < 8 or _NO_DISK.fullmatch(fields[2]):
-            continue
-        if all(re.fullmatch(r"\d{1,20}", fields[at], re.ASCII) for at in (3, 7)):
-            completed += int(fields[3]) + int(fields[7])
-    return completed
-
-
-def shares(old: dict[int, Ticks], new: dict[int, Ticks]) -> dict[int, float]:
-    """The share of its time that each core was busy, between two looks.
-
-    A core that just came on, and one whose counters went back, counts as idle.
-    """
-    found = {}
-    for core, now in new.items():
-        before = old.get(core, now)
-        busy, total = now.busy - before.busy, now.total - before.total
-        found[core] = min(max(busy / total, 0.0), 1.0) if total > 0 and busy > 0 else 0.0
-    return found
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")

@@ -11,8 +11,9 @@ closed. A module of this package is one kind of meter; it offers
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from wattio.errors import WattioError
 
@@ -56,7 +57,8 @@ class Facts:
     `period_s` is how often it has something new, and how often it is read where nothing else is
     asked. `resolution_w` is its smallest step. `streams` means that `read` waits for the next value
     that the meter sends; others answer at once. `estimate` means that nothing is measured: the word
-    stands wherever the value is printed. `untried` says on what it was never tried.
+    stands wherever the value is printed; `model` holds the coefficients that it is made of, as
+    `analysis.modelled.Coefficients` keeps them. `untried` says on what it was never tried.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Facts:
     counts_energy: bool = False
     estimate: bool = False
     untried: str | None = None
+    model: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)

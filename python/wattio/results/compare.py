@@ -14,7 +14,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Protocol
 
-from wattio.analysis.statistics import Interval, RatioTest, holm, ratio_test
+from wattio.analysis.ranged import RangedTest, compared
+from wattio.analysis.statistics import Interval, RatioTest, holm
 from wattio.errors import InputError
 from wattio.files.document import nearest
 from wattio.results.folder import ResultFolder
@@ -125,15 +126,18 @@ class Ratio:
     interval: Interval | None
     p_alone: float | None
     test: str
-    tested: RatioTest | None = None
+    tested: RatioTest | RangedTest | None = None
     estimated: bool = False
     p: float | None = None
     tests: int = 0
 
     @cached_property
     def detectable_share(self) -> float | None:
-        """How large a difference would have been seen; by the strictest of Holm's levels."""
-        if self.tested is None or not self.tests:
+        """How large a difference would have been seen; by the strictest of Holm's levels.
+
+        Not known of an estimate, where it is not a matter of noise alone.
+        """
+        if not isinstance(self.tested, RatioTest) or not self.tests:
             return None
         return self.tested.seen_from(LEVEL / self.tests, POWER)
 
@@ -141,6 +145,16 @@ class Ratio:
     def beyond_noise(self) -> bool:
         """Whether it differs, at LEVEL, with regard to the other metrics."""
         return self.p is not None and self.p < LEVEL
+
+    @property
+    def untold(self) -> str | None:
+        """Why the estimate cannot tell the sides apart, in words; None where it is not for that."""
+        tested = self.tested
+        if not isinstance(tested, RangedTest) or self.beyond_noise:
+            return None
+        if not tested.is_the_models(LEVEL, max(self.tests, 1)):
+            return None
+        return tested.why("the first", "the second", NAMES[self.metric])
 
 
 def of_means(
@@ -152,8 +166,11 @@ def of_means(
     paired: bool = False,
     estimated: bool = False,
 ) -> Ratio:
-    """A metric of both sides, tested over what `over` names; `names` are runs, phase, metric."""
-    tested = ratio_test(first.values, second.values, paired=paired)
+    """A metric of both sides, tested over what `over` names; `names` are runs, phase, metric.
+
+    Where it rests on a power model, with all that its coefficients may be (`analysis.ranged`).
+    """
+    tested = compared(first, second, paired=paired)
     interval, p = (None, None) if tested is None else (tested.interval(), tested.p)
     kind = "paired" if paired else "Welch's"
     test = f"{kind} t test of the logarithm of the ratio of means, over {over}"
@@ -220,7 +237,8 @@ def sentence(ratios: Sequence[Ratio]) -> str:
     Of what is within noise, how large a difference would have been seen.
     """
     if all(ratio.p is None for ratio in ratios):
-        return "One repetition on a side says nothing about noise: repeat to know what differs."
+        text = "One repetition on a side says nothing about noise: repeat to know what differs."
+        return text + _untold(ratios)
     parts = []
     for ratio in ratios:
         if ratio.beyond_noise:
@@ -229,7 +247,16 @@ def sentence(ratios: Sequence[Ratio]) -> str:
             size = f"{abs(change):.1f} % {'higher' if change > 0 else 'lower'}"
             parts.append(f"{_word(ratio)} {size} ({'better' if better else 'worse'})")
     told = f"Beyond noise: {', '.join(parts)}." if parts else "Nothing differs beyond noise."
-    return told + _detectable([ratio for ratio in ratios if not ratio.beyond_noise])
+    return told + _untold(ratios) + _detectable([one for one in ratios if not one.beyond_noise])
+
+
+def _untold(ratios: Sequence[Ratio]) -> str:
+    """What the estimate cannot tell apart: which metrics, and why, of the first of them."""
+    found = [(ratio, why) for ratio in ratios if (why := ratio.untold) is not None]
+    if not found:
+        return ""
+    names = ", ".join(NAMES[ratio.metric] for ratio, _ in found)
+    return f" The estimate cannot tell the two apart by {names}: {found[0][1]}."
 
 
 def _detectable(within: Sequence[Ratio]) -> str:

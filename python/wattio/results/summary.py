@@ -10,7 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from wattio.analysis import statistics
+from wattio.analysis.ranged import Ranged
 from wattio.analysis.statistics import Interval
+from wattio.results import modelled_values
 from wattio.results.runs import WHOLE, Metrics, Recorded, Run
 
 RATIO = "relative_"
@@ -28,6 +30,7 @@ class Estimate:
     """A metric over iterations. `deviation` and `interval` need two of them.
 
     The interval is Student's t interval of the mean, 95 %; of a geometric mean, of the logarithms.
+    `ranged` is what the values may be where they rest on a power model whose range is known.
     """
 
     unit: str
@@ -35,6 +38,7 @@ class Estimate:
     mean: float
     deviation: float | None
     interval: Interval | None
+    ranged: Ranged | None = None
 
     @property
     def n(self) -> int:
@@ -136,7 +140,8 @@ def estimates(parts: Sequence[Metrics]) -> dict[str, Estimate]:
         else:
             mean = sum(values) / len(values)
             interval = statistics.mean_interval(values)
-        found[name] = Estimate(unit, values, mean, deviation, interval)
+        ranged = modelled_values.ranged(name, [part for part in parts if name in part])
+        found[name] = Estimate(unit, values, mean, deviation, interval, ranged)
     return found
 
 

@@ -29,6 +29,7 @@ from pydantic import (
     model_validator,
 )
 
+from wattio.analysis.cores import Ticks
 from wattio.clock import Span
 from wattio.errors import HostError, InputError, ResultError, WorkloadFailed
 from wattio.files.document import Strict, nearest
@@ -37,7 +38,7 @@ from wattio.hpcio import topology
 from wattio.hpcio.config import Config, WhenFull, parse_approach
 from wattio.hpcio.topology import Topology
 from wattio.miniapp.domain import SIZES, VARIABLES, Scaling, arrange, block_of, scaled
-from wattio.workloads import hpcio_output, mpi_launch, mpirun, processes, slow_cores
+from wattio.workloads import hpcio_output, invocation, mpi_launch, mpirun, processes, slow_cores
 from wattio.workloads.hpcio_output import RUN, Report
 from wattio.workloads.mpi_launch import RankOptions
 from wattio.workloads.ranks import boot
@@ -273,6 +274,15 @@ def results(raw: Path) -> list[Operation]:
     """The dumps of a run. Raises ResultError."""
     report = hpcio_output.read(raw / mpi_launch.OUTPUT)
     return [operation(report)]
+
+
+def ticks(raw: Path) -> dict[str, tuple[dict[int, Ticks], dict[int, Ticks]]]:
+    """Ticks of this machine's cores at both ends of the run; none where ranks ran on others."""
+    task = invocation.recall(raw).facts.get("task")
+    launcher = task.get("launcher") if isinstance(task, dict) else None
+    here = launcher.get("boot") if isinstance(launcher, dict) else None
+    known = hpcio_output.read(raw / mpi_launch.OUTPUT).core_ticks(str(here))
+    return {} if known is None else {RUN: known}
 
 
 def operation(report: Report) -> Operation:

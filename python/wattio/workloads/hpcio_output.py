@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from wattio import clock
+from wattio.analysis.cores import Ticks, parse_stat
 from wattio.clock import Instant, Span
 from wattio.errors import ResultError
 from wattio.files.document import Strict
@@ -144,6 +145,7 @@ class Report(Strict):
 
     Times of steps and dumps are over all computing ranks; `dump_s` is making and handing over a
     dump, `blocked_s` the waiting in it, `blocked_s_slowest` that of each dump's slowest rank.
+    `ticks` are lines of /proc/stat on the first computing rank's host at start and end, or none.
     """
 
     wattio_hpcio: int = Field(ge=VERSION, le=VERSION)
@@ -171,6 +173,7 @@ class Report(Strict):
     cpu_s_writing: float
     checks: Checked
     account: Account
+    ticks: list[str] = []
 
     @property
     def nodes(self) -> int:
@@ -209,6 +212,15 @@ class Report(Strict):
             return Span(RUN, Instant(*self.start), Instant(*self.end))
         start, end = clock.at_utc(self.start[0]), clock.at_utc(self.end[0])
         return Span(RUN, start, max(start, end, key=lambda moment: moment.monotonic_ns))
+
+    def core_ticks(self, boot: str) -> tuple[dict[int, Ticks], dict[int, Ticks]] | None:
+        """Ticks of each core at start and end, where the host is that of a boot; else None."""
+        if len(self.ticks) != 2 or boot != self.boot:
+            return None
+        try:
+            return parse_stat(self.ticks[0]), parse_stat(self.ticks[1])
+        except ValueError:
+            return None
 
     def errors(self) -> list[str]:
         """What went wrong with dumps, each with its step."""

@@ -11,6 +11,8 @@ A module of this package is one workload; it offers
                                                             # Work(options, base), where base is
                                                             # the folder of the study file
     def results(raw: Path) -> list[Operation]               # from raw files; raises ResultError
+    def ticks(raw: Path) -> dict[str, ...]                  # optional, by phase: ticks of this
+                                                            # machine's cores at its very ends
     AT_HOSTS: Mapping[str, str]                             # programs that each client's host needs
                                                             # and their packages; without it the
                                                             # workload runs on this machine only

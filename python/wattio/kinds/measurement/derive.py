@@ -17,7 +17,7 @@ from wattio.clock import Span
 from wattio.errors import ResultError
 from wattio.files import document
 from wattio.files.document import Document
-from wattio.kinds.measurement import frequencies, metrics, told, verdicts
+from wattio.kinds.measurement import core_time, frequencies, metrics, told, verdicts
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.plan import IDLE
 from wattio.kinds.measurement.record import Record
@@ -76,6 +76,9 @@ class Results:
     trouble: str | None = None
     told: Mapping[str, Sequence[Told]] = field(default_factory=dict)  # by step
     frequencies: Mapping[str, Sequence[Told]] = field(default_factory=dict)  # the same
+    cores: Mapping[str, Sequence[Told]] = field(default_factory=dict)
+    host_cores: Mapping[str, Sequence[Told]] = field(default_factory=dict)
+    ends: Mapping[str, core_time.Ends] = field(default_factory=dict)  # by phase
 
 
 def read_results(folder: Path, record: Record) -> Results:
@@ -85,15 +88,22 @@ def read_results(folder: Path, record: Record) -> Results:
     found: list[Operation] = []
     try:
         answers = {step: told.read(folder, step) for step in record.steps}
-        looks = {step: told.read(folder, step, frequencies.KIND) for step in record.steps}
+        looks = {
+            kind: {step: told.read(folder, step, kind) for step in record.steps}
+            for kind in (frequencies.KIND, core_time.KIND, core_time.KIND_HOSTS)
+        }
+        ends: dict[str, core_time.Ends] = {}
         if record.module is not None:
             module = import_module(f"wattio.workloads.{KINDS[record.module]}")
             for step in record.steps:
                 found += module.results(folder / step)
+                if (known := getattr(module, "ticks", None)) is not None:
+                    ends |= known(folder / step)
     except ResultError as error:
         # Where the folder lies now is no part of the verdict.
         return Results(trouble=str(error).replace(f"{folder}/", ""))
-    return Results(tuple(found), told=answers, frequencies=looks)
+    kept = (looks[kind] for kind in (frequencies.KIND, core_time.KIND, core_time.KIND_HOSTS))
+    return Results(tuple(found), None, answers, *kept, ends)
 
 
 class View:
@@ -132,9 +142,13 @@ def derive(record: Record, results: Results, view: View, book: Rulebook) -> Deri
         # Deletes that go on after a step are charged to its last phase, where they are.
         after = record.deletes.get(phase.step) if phase is last[phase.step] else None
         charged_s = None if after is None else after.charged_s
+        ends = results.ends.get(phase.span.name) if charged_s is None else None
+        spent = core_time.spent(phase.span, results.cores.get(phase.step, ()), ends)
         values = metrics.of_phase(
-            phase.span, own, meters, book.study, book.peak, account, answers, charged_s
+            phase.span, own, meters, book.study, book.peak, account, answers, charged_s, spent
         )
+        there = core_time.spent_at_hosts(phase.span, results.host_cores.get(phase.step, ()))
+        values |= core_time.of_phase(spent, there)
         values |= frequencies.of_phase(phase.span, results.frequencies.get(phase.step, ()))
         for meter, stills in pairs:
             told = verdicts.of_meter(phase.span, meter, stills, book.study.rules)

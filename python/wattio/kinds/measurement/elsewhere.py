@@ -15,7 +15,7 @@ from wattio.errors import HostError, HostLost, HostRefused
 from wattio.hosts.clocks import Offset
 from wattio.hosts.host import Host
 from wattio.hosts.hosts import Hosts
-from wattio.kinds.measurement import frequencies, others
+from wattio.kinds.measurement import core_time, frequencies, others
 from wattio.kinds.measurement.plan import MeasurementPlan
 from wattio.kinds.measurement.schema import KnobEntry
 from wattio.kinds.measurement.told import Told
@@ -170,6 +170,23 @@ def frequency_look(hosts: Hosts | None) -> frequencies.Look | None:
     def look() -> Mapping[str, Any]:
         told = hosts.answers(lambda host: there[host.name](), list(there))
         return {**(own() if own is not None else {}), "hosts": told}
+
+    return look
+
+
+def core_look(hosts: Hosts | None) -> core_time.Look | None:
+    """What looks at the cores of other machines; each kernel once, and this one's not at all."""
+    if hosts is None:
+        return None
+    kernels = {host.facts["boot"]: host.name for host in reversed(list(hosts))}
+    kernels.pop(_BOOT.read_text().strip(), None)
+    asked = hosts.answers(lambda host: core_time.asking(host.texts), list(kernels.values()))
+    there = {name: look for name, look in asked.items() if look is not None}
+    if not there:
+        return None
+
+    def look() -> Mapping[str, Any]:
+        return {"hosts": hosts.answers(lambda host: there[host.name](), list(there))}
 
     return look
 

@@ -15,11 +15,12 @@ from wattio.clock import Span, now
 from wattio.errors import Cancelled, SystemFailed, WorkloadFailed
 from wattio.hosts.clocks import Drift
 from wattio.hosts.hosts import Hosts
-from wattio.kinds.measurement import elsewhere, frequencies, others, settling, told
+from wattio.kinds.measurement import core_time, elsewhere, frequencies, others, settling, told
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.others import Others
 from wattio.kinds.measurement.plan import BEFORE, IDLE, MeasurementPlan, Measuring
 from wattio.kinds.measurement.record import Account, Deletes, Phase, Record, on_disk
+from wattio.knobs.texts import here
 from wattio.meters.meter import Facts
 from wattio.systems.system import Deletes as Deleting
 from wattio.workloads.workload import Context, Place, Workload
@@ -72,11 +73,15 @@ class Served:
 
     @contextlib.contextmanager
     def telling(self, step: str, raw: Path, hosts: Hosts | None) -> Iterator[None]:
-        """Keep what servers say of themselves meanwhile, and cpufreq of cores, where they do."""
+        """Keep what servers say of themselves meanwhile, and the kernels of their cores."""
         look = elsewhere.frequency_look(hosts)
+        there, slow_s = elsewhere.core_look(hosts), core_time.SLOW_S
+        # The last one is the nearest to the step.
         with (
             told.kept(self.status, self.status_period_s, raw, step),
             told.kept(look, frequencies.LOOK_S, raw, step, frequencies.KIND),
+            told.kept(there, slow_s, raw, step, core_time.KIND_HOSTS),
+            told.kept(core_time.asking(here()), core_time.LOOK_S, raw, step, core_time.KIND),
         ):
             yield
 

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from wattio.analysis import efficiency, power
+from wattio.analysis import efficiency, modelled, power
+from wattio.analysis.cores import Spent
 from wattio.analysis.peak import Peak
 from wattio.clock import Span
-from wattio.kinds.measurement import governed
+from wattio.kinds.measurement import core_time, governed
 from wattio.kinds.measurement.record import Account
 from wattio.kinds.measurement.schema import MeasurementStudy
 from wattio.kinds.measurement.told import Told
@@ -37,11 +38,13 @@ def of_phase(
     account: Account | None = None,
     told: Sequence[Told] = (),
     deletes_s: float | None = None,
+    spent: Spent | None = None,
 ) -> Metrics:
     """Every metric of one phase. What cannot be known is absent.
 
     `deletes_s` is what the end of the span belongs to deletes of the servers. Rates are of the
-    time before; what they are divided by is energy of all of it.
+    time before; what they are divided by is energy of all of it. `spent` is what the cores of this
+    machine did, which an estimate's energy is made of.
     """
     found: Metrics = {"seconds": (span.seconds, "s")}
     if deletes_s is not None:
@@ -55,7 +58,7 @@ def of_phase(
     if account is not None:
         found |= of_servers(account, operations)
     found |= governed.of_target(told)
-    found |= _power_metrics(span, watched, study, found)
+    found |= _power_metrics(span, watched, study, found, spent)
     return found
 
 
@@ -145,11 +148,15 @@ def _shares_of_peak(operations: Sequence[Operation], peak: Peak) -> Metrics:
 
 
 def _power_metrics(
-    span: Span, watched: Sequence[Watched], study: MeasurementStudy, amounts: Metrics
+    span: Span,
+    watched: Sequence[Watched],
+    study: MeasurementStudy,
+    amounts: Metrics,
+    spent: Spent | None,
 ) -> Metrics:
     """Energy and power over the totals, their efficiency, and each meter's energy by itself."""
     found: Metrics = {}
-    energies = {meter.entry.shown: meter.energy_j(span) for meter in watched}
+    energies = {meter.entry.shown: _energy_j(meter, span, spent) for meter in watched}
     for meter in watched:
         value = energies[meter.entry.shown]
         if value is not None:
@@ -169,7 +176,36 @@ def _power_metrics(
     for suffix, total_j in kinds:
         own |= _efficiencies(span, total_j, suffix, study.study.edp_weights, amounts)
     own |= _spread(span, totals)
-    return found | {_named(name, estimated): value for name, value in own.items()}
+    found |= {_named(name, estimated): value for name, value in own.items()}
+    return found | _ranges(totals, gross_j, spent)
+
+
+def _energy_j(meter: Watched, span: Span, spent: Spent | None) -> float | None:
+    """What a meter says; an estimate that knows what cores did says what its model makes of it."""
+    parts = core_time.parts_j(meter.facts, spent)
+    return meter.energy_j(span) if parts is None else sum(part.value for part in parts.values())
+
+
+def _ranges(totals: Sequence[Watched], gross_j: float, spent: Spent | None) -> Metrics:
+    """What an estimated total may be: the ends of each part, what of it was measured, the model.
+
+    Absent where no total is an estimate by a model whose range is known, or several are.
+    """
+    estimates = [meter for meter in totals if meter.facts.estimate]
+    if len(estimates) != 1 or estimates[0].facts.model is None:
+        return {}
+    (facts,) = (meter.facts for meter in estimates)
+    parts = core_time.parts_j(facts, spent)
+    if parts is None:
+        return {}
+    found: Metrics = {modelled.BY: (modelled.mark_of(facts.model or {}), "1")}
+    measured_j = gross_j - sum(part.value for part in parts.values())
+    if len(totals) > 1:
+        found[modelled.MEASURED] = (measured_j, "J")
+    for name, part in parts.items():
+        found[f"{modelled.LOW}{name}"] = (part.low, "J")
+        found[f"{modelled.HIGH}{name}"] = (part.high, "J")
+    return found
 
 
 def _efficiencies(

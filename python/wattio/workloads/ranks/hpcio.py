@@ -8,6 +8,7 @@ its siblings this program is nothing but other packages put together: `miniapp` 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import resource
 import socket
@@ -15,6 +16,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,6 +54,7 @@ class _Course:
     end: Instant
     times: list[Times]
     cpu_s: float
+    ticks: list[str]
 
 
 class _Progress:
@@ -105,18 +108,20 @@ def _compute(session: Session, plan: Plan) -> tuple[Account, _Course | None]:
     model, arrangement = loop.prepare(plan, comm)
     before = _sums(comm, model)
     comm.Barrier()
-    cpu_s, start = _cpu_s(), clock.now()
+    cpu_s, ticks, start = _cpu_s(), [_ticks(comm)], clock.now()
     times = loop.run(model, plan, _TolerantSession(session), _Progress(comm.rank == 0))
     computed = clock.now()
     account = _TolerantSession(session).close()
     cpu_s, end = _cpu_s() - cpu_s, clock.now()
+    ticks.append(_ticks(comm))
     after = _sums(comm, model)
     parts = comm.gather((times, cpu_s))
     comm.Free()
     if parts is None or before is None or after is None:
         return account, None
     every, cpu = zip(*parts, strict=True)
-    course = _Course(model, arrangement, before, after, start, computed, end, list(every), sum(cpu))
+    ends = (start, computed, end)
+    course = _Course(model, arrangement, before, after, *ends, list(every), sum(cpu), ticks)
     return account, course
 
 
@@ -128,6 +133,15 @@ def _sums(comm: MPI.Intracomm, model: Model) -> Sums | None:
 def _cpu_s() -> float:
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
+
+
+def _ticks(comm: MPI.Intracomm) -> str:
+    """The lines of cores in /proc/stat, on the first rank: what they did is between two of them."""
+    if comm.rank != 0:
+        return ""
+    with contextlib.suppress(OSError), Path("/proc/stat").open(encoding="ascii") as file:
+        return "".join(itertools.takewhile(lambda line: line.startswith("cpu"), file))
+    return ""
 
 
 def _spread(values: Sequence[float]) -> dict[str, float]:
@@ -178,6 +192,7 @@ def _report(
         "cpu_s_computing": course.cpu_s,
         "cpu_s_writing": account.cpu_s("writer"),
         "checks": {"before": asdict(course.before), "after": asdict(course.after)},
+        "ticks": course.ticks,
         "account": account.as_json(),
     }
 
