@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from wattio import clock
+from wattio.analysis.cores import TICK_S, Counter, Look, Ticks, as_plain
 from wattio.clock import Instant, Span
 from wattio.errors import InputError
+from wattio.kinds.measurement import core_time
 from wattio.kinds.measurement.single import SAMPLES, Energy, metered
+from wattio.knobs.texts import Texts
 from wattio.meters import parquet
 from wattio.meters.meter import Facts, MeterRefused
 
@@ -42,8 +48,9 @@ def test_energy_of_a_known_power(tmp_path: Path, sensor: str) -> None:
         spans.append(span)
         return result, span
 
-    result, [found] = metered([sensor], tmp_path, noted)
-    assert result == "done"
+    measured = metered([sensor], tmp_path, noted)
+    (found,) = measured.energies
+    assert measured.result == "done"
     assert found.energy_j == pytest.approx(POWER_W * spans[0].seconds)
     assert found.power_w_mean == pytest.approx(POWER_W)
     assert found.troubles == ()
@@ -58,9 +65,15 @@ def test_energy_of_a_known_power(tmp_path: Path, sensor: str) -> None:
 
 def test_meters_are_shown_side_by_side(tmp_path: Path, sensor: str) -> None:
     # An estimate says something every half second.
-    _, found = metered([sensor, "estimate:assumed"], tmp_path, lambda: work(1.1))
+    measured = metered([sensor, "estimate:assumed"], tmp_path, lambda: work(0.3))
+    found = measured.energies
     assert [one.facts.estimate for one in found] == [False, True]
-    assert "estimated_energy_j" in found[1].as_dict(1)
+    told = found[1].as_dict(1)
+    assert told["estimated_energy_j_low"] < told["estimated_energy_j"]
+    assert told["estimated_energy_j"] < told["estimated_energy_j_high"]
+    assert "assumed" in told["by"]
+    # Cores are told beside a real meter, too.
+    assert measured.spent is not None
 
 
 def test_a_span_without_a_sample_has_no_energy(tmp_path: Path, sensor: str) -> None:
@@ -69,14 +82,58 @@ def test_a_span_without_a_sample_has_no_energy(tmp_path: Path, sensor: str) -> N
         at = clock.now()
         return None, Span("run", at, Instant(at.utc_ns + 10, at.monotonic_ns + 10))
 
-    _, [found] = metered([sensor], tmp_path, instant)
+    (found,) = metered([sensor], tmp_path, instant).energies
     assert found.energy_j is None
     assert found.troubles == ("it has no sample within 1e-08 s",)
 
 
-def test_without_meters_nothing_is_recorded(tmp_path: Path) -> None:
-    assert metered([], tmp_path, work) == ("done", [])
-    assert list(tmp_path.iterdir()) == []
+def test_without_meters_only_cores_are_looked_at(tmp_path: Path) -> None:
+    measured = metered([], tmp_path, work)
+    assert (measured.result, measured.energies) == ("done", ())
+    assert [path.name for path in tmp_path.iterdir()] == ["run.cores.jsonl"]
+
+
+def test_busy_and_idle_make_up_the_time_of_all_cores(tmp_path: Path) -> None:
+    """On this machine, by the kernel's ticks, whose columns are sampled.
+
+    Other tests may take a core off and put it on again meanwhile: a look's length of it is lost.
+    """
+    spent = metered([], tmp_path, lambda: work(1.0)).spent
+    assert spent is not None
+    whole_s = spent.busy_s + spent.idle_s + spent.iowait_s + spent.steal_s
+    cores = os.cpu_count() or 1
+    assert spent.on_s <= cores * spent.seconds * (1 + 1e-9)
+    assert whole_s == pytest.approx(spent.on_s, rel=0.1, abs=4 * cores * TICK_S)
+    assert spent.busy_s > 0.2  # The loop of this test itself, on however busy a machine.
+
+
+def test_an_estimate_is_of_the_ticks_at_the_very_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a program has read of the counters when it began and ended goes before looks."""
+
+    def ends(_: str) -> core_time.Ends:
+        return {0: Ticks(100, 0), 1: Ticks(0, 100)}, {0: Ticks(125, 5), 1: Ticks(10, 120)}
+
+    # Two cores, whatever this machine has; they are busy for all of the time by the looks.
+    def asking(_: Texts) -> core_time.Look:
+        counter = Counter()
+
+        def asked() -> Mapping[str, Any]:
+            ticks = Ticks(round(clock.now().monotonic_ns / 1e9 / TICK_S), 0)
+            seen = Look({0: ticks, 1: ticks})
+            return as_plain(counter.take(clock.now().monotonic_ns / 1e9, seen))
+
+        return asked
+
+    monkeypatch.setattr(core_time, "asking", asking)
+    measured = metered(["estimate:assumed"], tmp_path, work, ends)
+    spent, (found,) = measured.spent, measured.energies
+    assert spent is not None
+    assert spent.on_s == pytest.approx(2 * spent.seconds)
+    assert (spent.busy_s, spent.idle_s) == pytest.approx((0.35, 0.25))
+    by_hand = 48 * spent.seconds + 0.4 * spent.on_s + 6.8 * 0.35 + 0.05e-3 * spent.requests
+    assert found.energy_j == pytest.approx(by_hand)
 
 
 def test_what_is_unknown_is_absent() -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wattio import _core, clock
+from wattio.analysis.cores import parse_diskstats
 from wattio.clock import Instant
 from wattio.errors import InputError
 from wattio.meters import estimate, open_meter
-from wattio.meters.estimate import Ticks
+from wattio.meters.here import found_here
 from wattio.meters.meter import MeterLost
 from wattio.simulator.native import NativeSimulator
 from wattio.user_files import check_file
@@ -51,6 +55,12 @@ class Host:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "scaling_cur_freq").write_text(khz)
 
+    def state(self, core: int, number: int, name: str, time_us: int) -> None:
+        folder = self.root / f"sys/devices/system/cpu/cpu{core}/cpuidle/state{number}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "name").write_text(f"{name}\n")
+        (folder / "time").write_text(f"{time_us}\n")
+
     def _write(self, path: str, text: str) -> None:
         (self.root / path).write_text(text)
 
@@ -82,7 +92,7 @@ def test_the_assumed_model_is_there_and_says_what_it_is() -> None:
     assert meter.facts.estimate
     assert "assumed coefficients" in meter.facts.what
     assert [found.name for found in estimate.find()] == ["estimate:assumed"]
-    assert meter.read().energy_j is None
+    assert meter.read().energy_j == 0
     meter.close()
     with pytest.raises(MeterLost, match="is closed"):
         meter.read()
@@ -126,12 +136,6 @@ def test_check_knows_a_power_model(tmp_path: Path) -> None:
     assert "not all of it measured" in check_file(path, NativeSimulator())
 
 
-def test_a_core_that_came_on_or_went_back_counts_as_idle() -> None:
-    old = {0: Ticks(10, 100), 1: Ticks(50, 100)}
-    new = {0: Ticks(30, 140), 1: Ticks(5, 200), 2: Ticks(900, 900)}
-    assert estimate.shares(old, new) == {0: 0.5, 1: 0.0, 2: 0.0}
-
-
 def test_a_host_that_tells_nothing_is_lost(tmp_path: Path) -> None:
     with pytest.raises(MeterLost, match="/proc/stat: cannot be read"):
         open_meter(f"estimate:assumed?root={tmp_path}").read()
@@ -139,9 +143,138 @@ def test_a_host_that_tells_nothing_is_lost(tmp_path: Path) -> None:
         estimate.parse_stat("intr 5\n")
 
 
+def test_a_look_in_between_adds_nothing_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Energy is that between the first and the last look, however many there are between."""
+    host = Host(tmp_path)
+    moments = iter(Instant(10**18 + ms * 10**6, ms * 10**6) for ms in (0, 0, 30, 30, 1000, 1000))
+    monkeypatch.setattr(clock, "now", lambda: next(moments))
+    meter = open_meter(f"estimate:assumed?root={host.root}")
+    host.say(busy=2, idle=1, requests=0)
+    assert meter.read().energy_j == 0
+    host.say(busy=4, idle=2, requests=0)
+    assert meter.read().power_w is None  # After 30 ms: too soon for a power, not for joules.
+    host.say(busy=52, idle=51, requests=0)
+    reading = meter.read()
+    assert reading.energy_j == pytest.approx(48 + 2 * 0.4 + 2 * 0.5 * (0.8 + 6.0))
+    assert reading.power_w == pytest.approx(reading.energy_j)
+
+
+CHILD = """
+import os, select, sys, time
+end = time.monotonic() + 0.4
+if sys.argv[1] == "polls":
+    while time.monotonic() < end:
+        pass
+else:
+    select.select([], [], [], 0.4)
+"""
+
+
+def test_a_writer_that_sleeps_costs_less_than_one_that_polls(tmp_path: Path) -> None:
+    """What two real processes took of a core, on a made-up host that does nothing else."""
+
+    def energy_j(how: str) -> float:
+        host = Host(tmp_path / how)
+        meter = open_meter(f"estimate:assumed?root={host.root}")
+        meter.read()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-c", CHILD, how], check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        busy_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        host.say(busy=round(100 * busy_s), idle=0, requests=0)
+        reading = meter.read()
+        assert reading.energy_j is not None
+        assert reading.power_w is not None
+        # Both take as long as they take; the machine's own joules are not what is compared.
+        return reading.energy_j - reading.energy_j / reading.power_w * (48 + 2 * 0.4)
+
+    (tmp_path / "sleeps").mkdir()
+    (tmp_path / "polls").mkdir()
+    assert energy_j("polls") > energy_j("sleeps")
+
+
+def test_the_loop_of_an_idle_core_costs_as_work_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """cpuidle's state POLL: idle to /proc/stat, and not to the supply."""
+
+    def power_w(folder: str, polled_us: int) -> float:
+        moments = iter(Instant(10**18 + s * 10**9, s * 10**9) for s in (0, 0, 2, 2))
+        monkeypatch.setattr(clock, "now", lambda: next(moments))
+        (tmp_path / folder).mkdir()
+        host = Host(tmp_path / folder)
+        host.state(0, 0, "POLL", 0)
+        host.state(0, 1, "C6", 0)
+        meter = open_meter(f"estimate:assumed?root={host.root}")
+        meter.read()
+        host.say(busy=0, idle=200, requests=0)
+        host.state(0, 0, "POLL", polled_us)
+        host.state(0, 1, "C6", 2_000_000 - polled_us)
+        found = meter.read().power_w
+        assert found is not None
+        return found
+
+    assert power_w("deep", 0) == pytest.approx(48.8)
+    assert power_w("loop", 500_000) == pytest.approx(48.8 + 0.25 * 6.8)
+
+
+def test_the_model_of_a_host_is_found_where_the_user_has_put_it(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    name = f"estimate:host?root={host.root}"
+    assert "assumed coefficients" in open_meter(name).facts.what
+    (host.root / "etc/models").mkdir(parents=True)
+    (host.root / "etc/models/own.toml").write_text(MODEL)
+    (host.root / "etc/wattiod.toml").write_text('[power]\nmodel = "models/own.toml"\n')
+    facts = open_meter(name).facts
+    assert "bench server" in facts.what
+    assert "etc/models/own.toml" in facts.what
+    assert facts.estimate
+    (host.root / "etc/wattio").mkdir()
+    (host.root / "etc/wattio/power-model.toml").write_text(MODEL.replace("bench", "other"))
+    assert "other server" in open_meter(name).facts.what
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[power]\n", "power = 3\n", '[power]\nmodel = "assumed"\n', "["]
+)
+def test_a_daemon_that_names_no_model_leaves_the_assumed_one(tmp_path: Path, text: str) -> None:
+    host = Host(tmp_path)
+    (host.root / "etc").mkdir()
+    (host.root / "etc/wattiod.toml").write_text(text)
+    assert estimate.model_of_host(host.root) == "assumed"
+
+
+def test_a_sensor_that_lives_goes_before_every_model(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    assert found_here(host.root) == (f"estimate:host?root={host.root}",)
+    chip = host.root / "sys/class/hwmon/hwmon0"
+    chip.mkdir(parents=True)
+    (chip / "name").write_text("power_meter\n")
+    (chip / "power1_average").write_text("0\n")
+    assert found_here(host.root) == (f"estimate:host?root={host.root}",)
+    (chip / "power1_average").write_text("42500000\n")
+    assert found_here(host.root) == (f"hwmon:power_meter/power1?root={host.root}",)
+
+
+def test_ranges_are_those_of_the_fit_or_half_to_double(tmp_path: Path) -> None:
+    facts = open_meter("estimate:assumed").facts
+    assert facts.model is not None
+    assert facts.model["watts"]["rest"] == [24.0, 48.0, 96.0]
+    assert "half to double, assumed" in facts.what
+    path = tmp_path / "model.toml"
+    path.write_text(MODEL.replace("watts = 30.0,", "watts = 30.0, interval_w = [28.0, 31.0],"))
+    facts = open_meter(f"estimate:{path}").facts
+    assert facts.model is not None
+    assert facts.model["watts"]["rest"] == [28.0, 30.0, 31.0]
+    assert facts.model["watts"]["io"] == [0.25, 0.5, 1.0]
+    assert "95 % intervals of the fit, and half to double, assumed of core," in facts.what
+
+
 @given(st.text(max_size=200))
 def test_no_text_breaks_the_parsers(text: str) -> None:
-    assert estimate.parse_diskstats(text) >= 0
+    assert parse_diskstats(text) >= 0
     for shown in (text, "cpu0 " + text, "cpu0 1 1 1 1 1 1 1\n" + text):
         try:
             estimate.parse_stat(shown)

@@ -203,9 +203,7 @@ class Counter:
         for core, now in new.ticks.items():
             if core not in old.ticks:
                 continue
-            spent = [
-                TICK_S * max(0, b - a) for a, b in zip(old.ticks[core], now, strict=True)
-            ]
+            spent = [TICK_S * max(0, b - a) for a, b in zip(old.ticks[core], now, strict=True)]
             polled_s = self._idled(old.states_s.get(core, {}), new.states_s.get(core, {}))
             phi = self._phi(new.hertz.get(core))
             for name, value in zip(("busy_s", "idle_s", "iowait_s", "steal_s"), spent, strict=True):
@@ -268,7 +266,10 @@ def between(
         return max(0.0, float(end - start))
 
     sums = {name: spent([getattr(one, name) for _, one in looks]) for name in _SUMS}
-    sums["seconds"] = (end_ns - start_ns) / 1e9
+    # A look and its moment are a little apart; the span's own length is known.
+    seconds, apart_s = (end_ns - start_ns) / 1e9, sums["seconds"]
+    for name in ("seconds", "on_s", "on_scaled_s"):
+        sums[name] *= seconds / apart_s if apart_s > 0 else 1.0
     last = looks[-1][1]
     states_s = {
         name: spent([one.states_s.get(name, 0.0) for _, one in looks]) for name in last.states_s

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 from wattio.analysis.cores import Spent
 
 HALF_TO_DOUBLE = (0.5, 2.0)
-"""The range of a coefficient that says none of its own: our assumption. Nobody measured them; their
-file is for orders of magnitude. Each may be off by itself, so the ratio of any two spans 1 to 16."""
+"""The range of a coefficient that says none of its own: our assumption, for numbers that nobody has
+measured and that are there for orders of magnitude. Each may be off by itself, so that the ratio of
+any two, such as of a core in work to the idle machine, spans a factor of 16."""
 
 COEFFICIENTS = ("rest", "core", "core_frequency", "busy", "busy_frequency", "io")
 
@@ -111,8 +112,10 @@ class Coefficients:
             return "95 % intervals of the fit"
         fitted = len(self.guessed) < sum(value.high > 0 for value in self.watts.values())
         text = "half to double, assumed"
-        return f"95 % intervals of the fit, and {text} of {', '.join(self.guessed)}" if fitted else (
-            text
+        return (
+            f"95 % intervals of the fit, and {text} of {', '.join(self.guessed)}"
+            if fitted
+            else (text)
         )
 
 

@@ -7,7 +7,8 @@ by more than its repetitions spread (the t test of `statistics.ratio_test`). It 
 the corners of the box: energy is linear in the coefficients, and so is the difference of means,
 while its standard error is the length of a vector that is linear in them; where the difference
 exceeds so many standard errors is therefore a convex set, which holds a box if it holds its
-corners (of efficiencies and products with a power of time the same up to first order).
+corners (of efficiencies and products with a power of time, and with Welch's degrees of freedom,
+which change along the box, nearly so).
 
 Sides that were estimated on different machines, or by different models, may each be off in another
 way: each has the whole of its range for itself.
@@ -131,9 +132,7 @@ def compared(
     return RangedTest(ratio, min(ratios), max(ratios), nominal, whole)
 
 
-def chosen_p(
-    first: Sampled, second: Sampled, among: int, *, paired: bool = False
-) -> float | None:
+def chosen_p(first: Sampled, second: Sampled, among: int, *, paired: bool = False) -> float | None:
     """As `statistics.chosen_p`, for values that may rest on a model."""
     tested = compared(first, second, paired=paired)
     p = None if tested is None else tested.p

@@ -58,10 +58,10 @@ def run(
     """Run a small atmospheric simulation in MPI, and measure what its output costs.
 
     Wall time is from the first step until the last dump is written. Blocked time is how long a
-    computing rank waited for a dump to be taken. Seconds that cores were busy and idle are those of
-    the kernel between both ends. Without a meter the energy is an estimate of the whole host by
-    these, and called so, with the range that its model leaves. Exit code 1 where a dump or a rank failed, or the result could not
-    be kept.
+    computing rank waited for a dump to be taken. Seconds that cores were busy and idle are the
+    kernel's, between both ends. Without a meter the energy is an estimate of the whole host by
+    these, and called so, with the range that its model leaves. Exit code 1 where a dump or a rank
+    failed, or the result could not be kept.
 
     Parameters
     ----------

@@ -1,7 +1,9 @@
 """What won and by how much: conditions of equal work against a reference, with intervals.
 
 A winner is named only where its ratio to every other condition is not 1: by t tests of all pairs
-whose p values are corrected for their number, as it is chosen after they were all looked at.
+whose p values are corrected for their number, as it is chosen after they were all looked at. Where
+values rest on a power model, that has to be so whatever its coefficients are within their ranges
+(`analysis.ranged`); where it is not, that the estimate cannot tell is said in place of a ranking.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Any
 import numpy as np
 from matplotlib.lines import Line2D
 
-from wattio.analysis import statistics
+from wattio.analysis.ranged import Ranged, RangedTest, chosen_p, compared, untold
 from wattio.analysis.statistics import Interval, RatioTest
 from wattio.report import dots
 from wattio.report.drawing import Drawn, Table
@@ -22,6 +24,8 @@ from wattio.report.phrases import bracketed, percent, times
 
 SHOWN_MAX = 60
 """Most conditions in one figure; all of them are in its CSV file."""
+
+_NAMED_MAX = 4
 
 LEVEL = 0.05
 """Two are apart where the corrected p value is below this."""
@@ -32,13 +36,15 @@ class Condition:
     """One of those that are compared: its name and its values, one for each repetition.
 
     `sound` is whether it may win: it kept its bound and did its work. What does not compete is
-    shown, such as a limit that nothing can beat.
+    shown, such as a limit that nothing can beat. `ranged` is what values may be that rest on a
+    power model.
     """
 
     name: str
     values: tuple[float, ...]
     sound: bool = True
     competes: bool = True
+    ranged: Ranged | None = None
 
 
 @dataclass(frozen=True)
@@ -59,12 +65,15 @@ class Contest:
     beside: str = "limit that none can beat"
 
     def ratio(self, one: Condition, other: Condition) -> Interval | None:
-        """Mean of one over the mean of the other, with a 95 % interval; None for one value each."""
+        """Mean of one over the mean of the other, with a 95 % interval; None for one value each.
+
+        Of an estimate, with all that its coefficients may be.
+        """
         tested = self._test(one, other)
         return None if tested is None else tested.interval()
 
-    def _test(self, one: Condition, other: Condition) -> RatioTest | None:
-        return statistics.ratio_test(other.values, one.values, paired=self.paired)
+    def _test(self, one: Condition, other: Condition) -> RatioTest | RangedTest | None:
+        return compared(other, one, paired=self.paired)
 
     def ranked(self) -> list[Condition]:
         """Those that may win, the best first."""
@@ -75,21 +84,58 @@ class Contest:
     def leaders(self) -> list[Condition]:
         """The best and all that cannot be told apart from it; none where noise is not known."""
         ranked = self.ranked()
-        p = [
-            statistics.chosen_p(ranked[0].values, one.values, len(ranked), paired=self.paired)
-            for one in ranked[1:]
-        ]
+        p = [chosen_p(ranked[0], one, len(ranked), paired=self.paired) for one in ranked[1:]]
         known = [value for value in p if value is not None]
         if not known or len(known) < len(p):
             return []
         near = [one for one, value in zip(ranked[1:], known, strict=True) if value >= LEVEL]
         return [ranked[0], *near]
 
+    def untold(self) -> list[tuple[Condition, RangedTest]]:
+        """Those that the estimate cannot tell from the best, each with the test that says why."""
+        ranked = self.ranked()
+        pairs = [
+            (one, untold(ranked[0], one, len(ranked), LEVEL, paired=self.paired))
+            for one in ranked[1:]
+        ]
+        return [(one, tested) for one, tested in pairs if tested is not None]
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether an order of the best means anything: no estimate fails to tell them apart."""
+        return not self.untold()
+
+    def estimate_says(self) -> str:
+        """That the estimate cannot tell, and why, for the first of them; nothing where it can."""
+        alike = self.untold()
+        if not alike:
+            return ""
+        best, (one, tested) = self.ranked()[0], alike[0]
+        names = _listed([best.name, *(other.name for other, _ in alike)])
+        text = f"the estimate cannot tell {names} apart:"
+        return f"{text} {tested.why(best.name, one.name, self.quantity)}"
+
+    def _of_estimate(self) -> str:
+        """That the estimate cannot tell, and how the others stand to those that it cannot."""
+        best, alike = self.ranked()[0], self.untold()
+        text = f"{self.name}: {self.estimate_says()}."
+        others = [one for one in self.ranked()[1:] if all(one is not it for it, _ in alike)]
+        level = [one.name for one in others if one in self.leaders()]
+        behind = [one.name for one in others if one not in self.leaders()] if self.leaders() else []
+        if level:
+            text += f" {_listed(level)} cannot be told from {best.name} for noise."
+        if behind:
+            more = "less" if self.higher_is_better else "more"
+            text += f" {_listed(behind)}: {more} than {best.name} whatever they are."
+        return text
+
     def sentence(self) -> str:
-        """The winner and by how much, or that there is none."""
+        """The winner and by how much, or that there is none, or that the estimate cannot tell."""
         ranked, reference = self.ranked(), self.conditions[0]
         if len(ranked) < 2:
             return f"{self.name}: nothing is left to compare."
+        if not self.is_ranked:
+            return self._of_estimate()
         best, rivals = ranked[0], ranked[1:]
         text = f"{self.name}: {best.name}{', the reference,' if best is reference else ''} has"
         text += f" the {'most' if self.higher_is_better else 'least'} {self.quantity}"
@@ -103,8 +149,7 @@ class Contest:
                 also = "" if best is reference else " and"
                 text += f",{also} {self._by(best, rivals[0])} {rivals[0].name}, the next"
             return f"{text}."
-        names = ", ".join(one.name for one in [best, *level][:4])
-        names += f" and {len(level) - 3} more" if len(level) > 3 else ""
+        names = _listed([one.name for one in (best, *level)])
         if len(level) == len(rivals):
             return f"{self.name}: no winner; {names} cannot be told apart.{self._seen(level)}"
         text = f"{self.name}: no single winner: {names} lead, and cannot be told apart."
@@ -121,13 +166,22 @@ class Contest:
     def _seen(self, level: Sequence[Condition]) -> str:
         """How large a difference from the best would have been seen."""
         best = self.ranked()[0]
-        tests = [tested for one in level if (tested := self._test(one, best)) is not None]
+        tests = [tested for one in level if isinstance(tested := self._test(one, best), RatioTest)]
+        if len(tests) < len(level):
+            return ""
         size = max(tested.seen_from(LEVEL / math.comb(len(self.ranked()), 2)) for tested in tests)
         counts = sorted({len(one.values) for one in (best, *level)})
         many = f"With {' or '.join(map(str, counts))} {self.of} each"
         if size >= 1:
             return f" {many}, only a difference of more than double would have been seen."
         return f" {many}, a difference of {percent(size, 1)} would have been seen in 80 % of cases."
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first of some names, and how many more there are."""
+    left = len(names) - _NAMED_MAX
+    text = ", ".join(names[:_NAMED_MAX])
+    return f"{text} and {left} more" if left > 0 else text
 
 
 def drawn(contests: Sequence[Contest], estimated: bool = False) -> Drawn | None:
@@ -153,6 +207,9 @@ def drawn(contests: Sequence[Contest], estimated: bool = False) -> Drawn | None:
     text += f" there are repetitions ({' or '.join(kinds)} t of the ratio's logarithm); left of the"
     text += " line is less. A winner is told where p of its pairs, corrected for all pairs"
     text += f" (Bonferroni), is below {LEVEL:g}.{kind}"
+    if not all(contest.is_ranked for contest in contests):
+        text += " Intervals of an estimate are over all that its coefficients may be; where it"
+        text += " cannot tell, conditions stand in the order of the study."
     if any(len(one.conditions) > SHOWN_MAX for one in contests):
         text += f" The best {SHOWN_MAX} of each are drawn."
     alternative = "Dots with error bars: every condition relative to the reference, ranked."
@@ -161,10 +218,10 @@ def drawn(contests: Sequence[Contest], estimated: bool = False) -> Drawn | None:
 
 
 def _dots(contest: Contest, table: Table) -> list[dots.Dot]:
-    """All conditions, the best first; their rows are added to the table."""
+    """All conditions, the best first where they are ranked; their rows are added to the table."""
     reference = contest.conditions[0]
     base = float(np.mean(reference.values))
-    sign = -1 if contest.higher_is_better else 1
+    sign = (-1 if contest.higher_is_better else 1) if contest.is_ranked else 0
     found = []
     for one in sorted(contest.conditions, key=lambda one: sign * float(np.mean(one.values))):
         ratio = float(np.mean(one.values)) / base

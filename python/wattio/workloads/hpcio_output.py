@@ -173,7 +173,7 @@ class Report(Strict):
     cpu_s_writing: float
     checks: Checked
     account: Account
-    ticks: list[str] = []
+    ticks: list[str] = Field(default=[])
 
     @property
     def nodes(self) -> int:

@@ -9,6 +9,7 @@ counters at these very ends.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -30,6 +31,9 @@ LOOK_S = 0.1
 
 SLOW_S = 0.5
 """How often cores are asked for frequency and idle states, and other machines for anything."""
+
+_STEADY = 1e-3
+"""By what share the mean number of cores may be off that of cores that were on all the time."""
 
 _SLACK_NS = 50_000_000
 """By how much a phase may reach beyond the looks: a program's own clock says when it was."""
@@ -94,8 +98,14 @@ def _within(span: Span, told: Sequence[tuple[int, Mapping[str, Any]]]) -> Spent 
     return cores.between(looks, *ends_ns, _SLACK_NS)
 
 
-def _sharpened(found: Spent | None, ends: Ends, seconds: float) -> Spent:
-    """With the time of cores by their ticks at both ends; the rest is as the looks have it."""
+def _sharpened(found: Spent | None, ends: Ends, seconds: float) -> Spent | None:
+    """With the time of cores by their ticks at both ends; the rest is as the looks have it.
+
+    Looks alone tell of cores that came on or went off meanwhile.
+    """
+    steady = found is None or math.isclose(found.cores, len(ends[0]), rel_tol=_STEADY)
+    if not steady or ends[0].keys() != ends[1].keys():
+        return found
     counter = Counter()
     counter.take(0.0, cores.Look(ends[0]))
     exact = counter.take(seconds, cores.Look(ends[1]))

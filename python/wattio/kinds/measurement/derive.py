@@ -102,8 +102,14 @@ def read_results(folder: Path, record: Record) -> Results:
     except ResultError as error:
         # Where the folder lies now is no part of the verdict.
         return Results(trouble=str(error).replace(f"{folder}/", ""))
-    kept = (looks[kind] for kind in (frequencies.KIND, core_time.KIND, core_time.KIND_HOSTS))
-    return Results(tuple(found), None, answers, *kept, ends)
+    return Results(
+        tuple(found),
+        told=answers,
+        frequencies=looks[frequencies.KIND],
+        cores=looks[core_time.KIND],
+        host_cores=looks[core_time.KIND_HOSTS],
+        ends=ends,
+    )
 
 
 class View:

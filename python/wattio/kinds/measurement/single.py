@@ -111,9 +111,7 @@ def metered(
     return Metered(result, tuple(found), spent)
 
 
-def _watched(
-    work: Callable[[], tuple[Result, Span]], folder: Path
-) -> tuple[Result, Span]:
+def _watched(work: Callable[[], tuple[Result, Span]], folder: Path) -> tuple[Result, Span]:
     """Do it while the counters of this machine's cores are kept."""
     looks = core_time.asking(here())
     with told.kept(looks, core_time.LOOK_S, folder, _RUN, core_time.KIND):

@@ -64,12 +64,12 @@ def _table(course: Course, found: Measured) -> list[Block]:
     ]
     rows: list[Cells] = []
     for track in course.tracks:
-        leaders = course.best(track, EACH)
+        leaders, untold = course.best(track, EACH), course.untold(track, EACH)
         for point in track.points:
             looked = _gigahertz(point) if ran else []
             cells = [_interval(point.values.get(quantity)) for quantity in QUANTITIES]
             head = [(track.label, ""), (f"{point.asked_hz / 1e9:g}", "")]
-            rows.append([*head, *looked, *cells, _standing(point, leaders)])
+            rows.append([*head, *looked, *cells, _standing(point, leaders, untold)])
     title = f"{course.part}: {course.phase} over frequency"
     blocks: list[Block] = [Heading(title, 4), grid(title, columns, rows)]
     every = [point for track in course.tracks for point in track.points]
@@ -92,8 +92,10 @@ def _gigahertz(point: Point) -> list[Cell]:
     return [Cell(f"{point.ran_hz / 1e9:.3g}", "not as asked" if point.off else "", look)]
 
 
-def _standing(point: Point, leaders: list[str]) -> Cell:
-    """Whether a point is the best, or cannot be told apart from it."""
+def _standing(point: Point, leaders: list[str], untold: list[str]) -> Cell:
+    """Whether a point is the best, or cannot be told apart from it, by noise or by an estimate."""
+    if point.name in untold:
+        return Cell("the estimate cannot tell", look="text")
     if point.name not in leaders:
         return Cell("", look="text")
     if point.name == leaders[0]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from wattio.analysis.ranged import Ranged
 from wattio.kinds.measurement.frequencies import CAP, OFF_MAX, PINNED, asked_hz
 from wattio.report.measurement.gather import Measured, PhasePart, WorkloadPart
 from wattio.report.measurement.phrases import has_samples
@@ -27,13 +28,14 @@ RAN = "cpu_frequency_hz_mean"
 class Point:
     """A series at one frequency, asked for in hertz: values of each repetition by quantity.
 
-    Where it is `capped`, cores may run slower, too.
+    Where it is `capped`, cores may run slower, too. `ranged` is what estimated ones may be.
     """
 
     asked_hz: float
     capped: bool
     row: Row
     values: dict[str, tuple[float, ...]]
+    ranged: dict[str, Ranged | None]
 
     @property
     def name(self) -> str:
@@ -71,7 +73,10 @@ class Track:
             return None
         if len(some) < 2 or not all(min(point.values[quantity]) > 0 for point in some):
             return None
-        conditions = tuple(Condition(point.name, point.values[quantity]) for point in some)
+        conditions = tuple(
+            Condition(point.name, point.values[quantity], ranged=point.ranged.get(quantity))
+            for point in some
+        )
         return Contest(name, said, conditions)
 
 
@@ -86,9 +91,21 @@ class Course:
     tracks: tuple[Track, ...]
 
     def best(self, track: Track, quantity: str) -> list[str]:
-        """Names of the frequencies that lead, the best first; none where noise is not known."""
+        """Names of the frequencies that lead, the best first; none where noise is not known.
+
+        Nor where an estimate cannot tell the best from all others.
+        """
         contest = track.contest("", quantity, quantity)
-        return [] if contest is None else [one.name for one in contest.leaders()]
+        if contest is None or not contest.is_ranked:
+            return []
+        return [one.name for one in contest.leaders()]
+
+    def untold(self, track: Track, quantity: str) -> list[str]:
+        """Names of the frequencies that an estimate cannot tell apart, any of which may be best."""
+        contest = track.contest("", quantity, quantity)
+        if contest is None or contest.is_ranked:
+            return []
+        return [contest.ranked()[0].name, *(one.name for one, _ in contest.untold())]
 
 
 def courses(part: WorkloadPart, found: Measured) -> Iterator[Course]:
@@ -109,7 +126,8 @@ def _course(
     for row in rows:
         hz = asked_hz(str(row.run.settings[knob]))
         label = phase.names.of(row.run, without=knob)
-        point = Point(hz, knob == CAP, row, _values(row, name, size, found))
+        ranged = {ENERGY: _ranged(row, "energy_j"), EACH: _ranged(row, name, over=size)}
+        point = Point(hz, knob == CAP, row, _values(row, name, size, found), ranged)
         tracks.setdefault(label, []).append(point)
     ordered = [
         Track(label, tuple(sorted(points, key=lambda point: point.asked_hz)))
@@ -132,3 +150,12 @@ def _values(row: Row, name: str, size: int, found: Measured) -> dict[str, tuple[
     if efficiency is not None and min(efficiency.values) > 0:
         values[EACH] = tuple(size / value for value in efficiency.values)
     return values
+
+
+def _ranged(row: Row, name: str, over: float | None = None) -> Ranged | None:
+    """What a metric may be where it rests on a model, or so much over it."""
+    value = row.get(name)
+    if value is None or value.ranged is None or over is None:
+        return None if value is None else value.ranged
+    corners = tuple(tuple(over / one for one in corner) for corner in value.ranged.corners)
+    return Ranged(value.ranged.model, corners)

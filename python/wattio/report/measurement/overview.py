@@ -16,6 +16,9 @@ SYSTEMS_LEAST = 2
 """With fewer systems the tables of the phases say it all."""
 
 RATES = {"throughput_mib_s": "MiB/s", "iops": "ops/s", "files_per_s": "files/s"}
+UNTOLD_MAX = 4
+"""Most phases of which it is said that the estimate cannot tell."""
+
 CAPACITY = "capacity_tb_per_watt"
 WEIGHT = 1
 """The energy-delay product that is shown is E t, as documents 000 and 001 have it."""
@@ -42,12 +45,24 @@ def section(found: Measured) -> list[Section]:
     text += " first; being chosen by what it showed, it is a little better than it will be again."
     text += " E·t is over the least of its comparison"
     text += "; net is less what the study subtracts." if net else "."
+    unclear = [
+        f" {part.name}, {phase.name}: {told}; its order says nothing."
+        for part in found.workloads
+        for phase in part.phases
+        if (told := _untold(phase, [row for _, one, row in chosen if one is phase]))
+    ]
+    text += "".join(unclear[:UNTOLD_MAX])
     blocks: list[Block] = [
         grid("Systems at a glance", _columns(found, peaked=peaked), rows, subjects),
         Text(text, "note"),
         Text(as_data("overview.csv"), "note"),
     ]
     return [Section("Systems at a glance", blocks)]
+
+
+def _untold(phase: PhasePart, rows: list[Row]) -> str:
+    """That the estimate cannot tell the systems apart, where it cannot."""
+    return phrases.efficiency_contest(phase, rows).estimate_says() if len(rows) > 1 else ""
 
 
 def best(found: Measured) -> Iterator[tuple[WorkloadPart, PhasePart, Row]]:

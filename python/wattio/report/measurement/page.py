@@ -119,7 +119,11 @@ def _workload(part: WorkloadPart, seen: Seen, found: Measured) -> Section:
         text += f"Net is less {taken}, an estimate: a device under load draws more than what is"
         text += " taken off. "
     text += "Small figures under a meter are its share of the total; those beside the total are no"
-    blocks.append(Text(f"{text} part of it.", "note"))
+    text += " part of it."
+    if found.estimated:
+        text += " An estimate is by its model's coefficients as they stand; what they may be is in"
+        text += " what is said of differences."
+    blocks.append(Text(text, "note"))
     blocks.append(Text(as_data("table.csv", "As data, with 95 % intervals (Student's t)"), "note"))
     return Section(part.name, blocks, phrases.axis_text(part))
 

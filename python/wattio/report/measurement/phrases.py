@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from wattio.analysis import statistics
+from wattio.analysis.ranged import chosen_p
 from wattio.report.measurement.gather import CLIENTS, Measured, PhasePart, WorkloadPart
 from wattio.report.phrases import number
-from wattio.report.ranking import LEVEL
+from wattio.report.ranking import LEVEL, Condition, Contest
 from wattio.results.summary import Estimate, Row
 
 WORKLOADS_TOLD = 6
@@ -111,14 +111,36 @@ def _best(phase: PhasePart, found: Measured) -> str:
     figure = f"{spread(value)} {UNITS[name]}{estimate(found)}"
     if len(ranked) == 1:
         return f"{phase.name} does {figure}"
+    if untold := efficiency_contest(phase, [row for row, _ in ranked]).estimate_says():
+        return f"of {phase.name}, {untold}"
     text = f"{phase.name} does the most for a joule on {phase.names.of(row.run)}, {figure}"
     return f"{text}, {_against(phase, [other for _, other in ranked], ranked[1][0])}"
+
+
+def efficiency_contest(phase: PhasePart, among: Sequence[Row]) -> Contest:
+    """Rows against each other by what they do for a joule."""
+    values = [(row, value) for row in among if (value := row.get(phase.efficiency)) is not None]
+    conditions = [
+        Condition(phase.names.of(row.run), value.values, ranged=value.ranged)
+        for row, value in values
+    ]
+    quantity = UNITS[phase.efficiency]
+    return Contest(phase.name, quantity, tuple(conditions), higher_is_better=True)
+
+
+def _energy_contest(phase: PhasePart, among: Sequence[Row]) -> Contest:
+    values = [(row, value) for row in among if (value := row.get("energy_j")) is not None]
+    conditions = [
+        Condition(phase.names.of(row.run), value.values, ranged=value.ranged)
+        for row, value in values
+    ]
+    return Contest(phase.name, "energy", tuple(conditions))
 
 
 def _against(phase: PhasePart, ranked: Sequence[Estimate], second: Row) -> str:
     """How sure the first place is, with regard to all that it was chosen from."""
     behind = f"{phase.names.of(second.run)} with {number(ranked[1].mean)}"
-    p = statistics.chosen_p(ranked[0].values, ranked[1].values, len(ranked))
+    p = chosen_p(ranked[0], ranked[1], len(ranked))
     if p is None:
         return f"before {behind} (one repetition does not tell how much of that is noise)"
     return f"{'clearly before' if p < LEVEL else 'level within noise with'} {behind}"
@@ -126,11 +148,16 @@ def _against(phase: PhasePart, ranked: Sequence[Estimate], second: Row) -> str:
 
 def _least_energy(phase: PhasePart, found: Measured) -> str:
     """Energy for the same work: the least and the most of each comparison."""
-    pairs = [
-        (*_ends(comparison.rows), _level(comparison.rows))
+    seen = [
+        comparison.rows
         for comparison in phase.comparisons
         if all(has_samples(row, found) for row in comparison.rows)
     ]
+    unclear = [text for rows in seen if (text := _energy_contest(phase, rows).estimate_says())]
+    if unclear:
+        more = f" ({len(unclear) - 1} more comparisons alike)" if len(unclear) > 1 else ""
+        return f"Of the same work in {phase.name}, {unclear[0]}{more}."
+    pairs = [(*_ends(rows), _level(rows)) for rows in seen]
     if not pairs:
         return ""
     begin = f"The same work in {phase.name} takes the least energy on"
@@ -161,7 +188,7 @@ def _level(among: Sequence[Row]) -> bool:
         (value for row in among if (value := row.get("energy_j")) is not None),
         key=lambda value: value.mean,
     )
-    p = statistics.chosen_p(found[0].values, found[-1].values, len(found))
+    p = chosen_p(found[0], found[-1], len(found))
     return p is not None and p >= LEVEL
 
 

@@ -32,6 +32,9 @@ _RATES = {
 }
 
 
+BUSY, IDLE = "cores_busy_s", "cores_idle_s"
+"""Core-seconds of this machine, where its kernel showed them."""
+
 UTILISATION = "accelerator_utilisation"
 """Share of the time in which accelerators compute, where a workload has some."""
 
@@ -98,6 +101,9 @@ def _energy(phase: PhasePart, found: Measured) -> Grid:
     columns += [(_edp(weight), "to the\nleast") for weight in weights]
     if net:
         columns += [(_edp(weight), "net, to the\nleast") for weight in weights]
+    told = any(row.get(BUSY) for row in phase.rows)
+    if told:
+        columns += [("cores busy", "core-s"), ("cores idle", "core-s")]
     for meter in found.study.meter:
         guess = "ESTIMATE" if found.is_estimate(meter) else ""
         columns.append((meter.shown, _joined("J", meter.role, guess)))
@@ -111,6 +117,7 @@ def _energy(phase: PhasePart, found: Measured) -> Grid:
             for weight in weights:
                 value = product(phase, row, weight, net=is_net)
                 cells.append((DASH if value is None else f"{value[0]:.2f}", ""))
+        cells += [_cell(row.get(name)) for name in (BUSY, IDLE)] if told else []
         cells += [_beside(row, meter.shown, total) for meter in found.study.meter]
         rows.append(cells)
     return grid("Energy", columns, rows)

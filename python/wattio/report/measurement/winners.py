@@ -94,7 +94,7 @@ def _of_work(entries: list[Entry], found: Measured) -> Contest | None:
         shown = phase.names.of(row.run)
         label = part.name if alone and len(parts) > 1 else shown
         label = f"{part.name}, {shown}" if len(parts) > 1 and not alone else label
-        conditions.append(Condition(label, value.values))
+        conditions.append(Condition(label, value.values, ranged=value.ranged))
     quantity = f"energy{estimate(found)}" if energies else "time"
     where = parts[0] if len(parts) == 1 else f"{parts[0]} and {len(parts) - 1} more of equal work"
     return Contest(f"{where}, {entries[0][1].name}", quantity, tuple(conditions))
@@ -106,7 +106,8 @@ def _of_efficiency(part: WorkloadPart, phase: PhasePart, found: Measured) -> Con
         value = row.get(phase.efficiency)
         if value is None or not has_samples(row, found) or not min(value.values) > 0:
             continue
-        conditions.append(Condition(phase.names.of(row.run), value.values))
+        label = phase.names.of(row.run)
+        conditions.append(Condition(label, value.values, ranged=value.ranged))
     if len(conditions) < 2:
         return None
     quantity = f"{UNITS[phase.efficiency]}{estimate(found)}"
