@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from wattio.analysis.cores import Spent, as_plain
 from wattio.clock import Span
 from wattio.files import document
 from wattio.kinds.measurement import derive, record
@@ -23,7 +24,7 @@ from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.plan import IDLE, MeasurementPlan, Measuring
 from wattio.kinds.measurement.told import Told
 from wattio.knobs.knobs import hertz
-from wattio.meters import parquet
+from wattio.meters import open_meter, parquet
 from wattio.meters.meter import Facts
 from wattio.recording import Event, Samples
 from wattio.results.runs import Recorded
@@ -136,6 +137,7 @@ def write(
     estimate_only: bool = False,
     ran: float | None = None,
     nodes: int = 0,
+    busy: Mapping[str, float] | None = None,
 ) -> Path:
     """Make a folder. Attempts with a gap have one in the PDU's samples; failures ran to no end.
 
@@ -152,6 +154,8 @@ def write(
     _write_machine(path, plan)
     folder = MeasurementFolder(path)
     facts = facts_of(estimate_only=estimate_only) if not nodes else facts_of_nodes(nodes)
+    if busy is not None:
+        facts["model"] = replace(facts["model"], model=open_meter("estimate:assumed").facts.model)
     told = _Story(plan, works, set(gaps), set(failures), facts)
     told.tell()
     recorded = told.recorded()
@@ -164,7 +168,8 @@ def write(
         folder.raw(entry.identity).mkdir()
         entry.write(folder.raw(entry.identity))
         looks = {} if ran is None else _looks(iteration, entry, ran)
-        read = derive.Results(tuple(operations), frequencies=looks)
+        cores = {} if busy is None else _core_looks(entry, busy.get(iteration.run.system, 0.0))
+        read = derive.Results(tuple(operations), frequencies=looks, cores=cores)
         found = derive.derive(entry, read, view, book)
         catalog.add(_recorded(iteration, found), found.phases, "measurement")
     catalog.close()
@@ -180,6 +185,27 @@ def _looks(iteration: Measuring, entry: record.Record, ran: float) -> dict[str, 
     for phase in entry.phases:
         middle_ns = (phase.span.start.monotonic_ns + phase.span.end.monotonic_ns) / 2
         found[phase.step] = [Told(instant(middle_ns / 1e9), {"khz": [khz, khz]})]
+    return found
+
+
+def _core_looks(entry: record.Record, busy: float) -> dict[str, list[Told]]:
+    """What two cores did until the start and the end of each phase."""
+    found = {}
+    for phase in entry.phases:
+        ends = []
+        for at, seconds in ((phase.span.start, 0.0), (phase.span.end, phase.span.seconds)):
+            own_s = busy * seconds
+            spent = Spent(
+                seconds=seconds,
+                on_s=2 * seconds,
+                busy_s=own_s,
+                idle_s=2 * seconds - own_s,
+                on_scaled_s=2 * seconds,
+                awake_scaled_s=own_s,
+                states_s={"C6": seconds},
+            )
+            ends.append(Told(at, as_plain(spent)))
+        found[phase.step] = ends
     return found
 
 

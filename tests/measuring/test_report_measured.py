@@ -195,6 +195,49 @@ def test_an_estimate_is_called_so_everywhere(tmp_path: Path) -> None:
     }
 
 
+def test_what_an_estimate_cannot_tell_apart_is_not_ranked(tmp_path: Path) -> None:
+    """The right server is faster. Where it keeps cores busier for that, who knows what is less?"""
+    study = made_folder.only_estimate(SMALL).partition("[[subtract]]")[0]
+    polls = made_folder.write(
+        tmp_path / "polls", study, estimate_only=True, busy={"left": 0.2, "right": 1.9}
+    )
+    text = said(polls)
+    assert "sequential, write: the estimate cannot tell left, right apart: with its" in text
+    assert "times the energy (ESTIMATE) of left" in text
+    assert "Of the same work in write, the estimate cannot tell" in text
+    assert "the order says nothing" in text
+    assert "cannot tell, conditions stand in the order of the study" in text
+    for ranking in ("takes the least energy", "has the least energy", "most for a joule on"):
+        assert ranking not in text
+    rows = table(polls / "report" / "winners.csv")
+    names = [row["condition"] for row in rows if row["contest"] == "sequential, write"]
+    assert names == ["left", "right"]
+    sleeps = made_folder.write(
+        tmp_path / "sleeps", study, estimate_only=True, busy={"left": 0.2, "right": 0.1}
+    )
+    text = said(sleeps)
+    assert "sequential, write: right has the least energy (ESTIMATE), 1" in text
+    assert "the estimate cannot tell" not in text
+
+
+def test_core_seconds_stand_beside_a_meter_and_an_estimate(tmp_path: Path) -> None:
+    path = made_folder.write(tmp_path, SMALL, busy={"left": 0.5, "right": 1.0})
+    text = said(path)
+    assert re.search(r"cores busy\s+core-s", text)
+    rows = [row for row in table(path / "report" / "table.csv") if row["phase"] == "write"]
+    mean = {(row["run"], row["metric"]): float(row["mean"]) for row in rows}
+    (run,) = {name for name, _ in mean if "/left" in name}
+    seconds = mean[run, "seconds"]
+    assert mean[run, "cores_busy_s"] == pytest.approx(0.5 * seconds)
+    assert mean[run, "cores_idle_s"] == pytest.approx(1.5 * seconds)
+    assert mean[run, "C6.cores_idle_s"] == pytest.approx(seconds)
+    by_hand = (48 + 2 * 0.4 + 0.5 * 6.8) * seconds
+    assert mean[run, "model.estimated_energy_j"] == pytest.approx(by_hand)
+    # The total is the meter's, and has no range.
+    assert (run, "energy_j") in mean
+    assert not any("estimated_energy_j_low" in metric for _, metric in mean)
+
+
 def test_a_measured_total_is_not_called_an_estimate(result: Path) -> None:
     text = said(result)
     assert "Efficiency, ESTIMATE" not in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -56,6 +57,14 @@ def test_a_run_is_told_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str
     [energy] = told["energy"]
     assert energy["estimate"] is True
     assert energy["estimated_energy_j"] == pytest.approx(2 * energy["estimated_joules_per_dump"])
+    assert energy["meter"] == "estimate:host"
+    assert energy["estimated_energy_j_low"] < energy["estimated_energy_j"]
+    assert energy["estimated_energy_j"] < energy["estimated_energy_j_high"]
+    assert "busy and idle time" in energy["by"]
+    cores = told["cores"]
+    whole_s = sum(cores[name] for name in ("busy_s", "idle_s", "iowait_s", "steal_s"))
+    assert whole_s == pytest.approx(cores["count"] * told["wall_s"], rel=0.1, abs=0.1)
+    assert cores["busy_s"] > 0
     power_w = energy["estimated_energy_j"] / told["wall_s"]
     assert energy["estimated_power_w_mean"] == pytest.approx(power_w)
     assert not any(name in energy for name in ("energy_j", "power_w_mean", "joules_per_dump"))
@@ -69,6 +78,8 @@ def test_a_run_is_told_as_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert called("--out", str(tmp_path / "dumps"), "--ranks", "1", *SAMPLED) == 0
     text = capsys.readouterr().out
     assert "energy, ESTIMATE" in text
+    assert " J possible; an estimate by the model" in " ".join(text.split())
+    assert re.search(r"this machine's cores\s+[0-9.]+ m?s busy, ", text)
     assert "1 ranks compute, 0 only write" in text
     assert "J a dump" in text
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from wattio.analysis import statistics
 from wattio.analysis.price import Price
+from wattio.analysis.ranged import Ranged
 from wattio.report import drawing, ranking
 from wattio.report.ranking import Condition, Contest
 
@@ -74,6 +75,48 @@ def test_one_repetition_says_nothing_of_noise_and_few_what_they_would_see() -> N
     few = said(Condition("a", (3.0, 3.1)), Condition("b", (2.8, 2.9)))
     assert "no winner; b, a cannot be told apart. With 2 repetitions each, a difference of" in few
     assert few.endswith(" % would have been seen in 80 % of cases.")
+
+
+def estimated(name: str, rest_j: float, busy_j: float, runs: int = 3) -> Condition:
+    """Runs of about the same energy, of which each part may be half or double."""
+    wobble = [1 + 0.001 * at for at in range(-(runs // 2), runs - runs // 2)]
+    ends = [(rest * rest_j + busy * busy_j) for rest in (0.5, 2) for busy in (0.5, 2)]
+    corners = tuple(tuple(end * each for each in wobble) for end in ends)
+    values = tuple((rest_j + busy_j) * each for each in wobble)
+    return Condition(name, values, ranged=Ranged(1.0, corners))
+
+
+TP = estimated("tp", 480.0, 60.0)
+DC = estimated("dc:1", 420.0, 90.0)
+DN = estimated("dn:3", 300.0, 40.0)
+
+
+def test_an_estimate_that_cannot_tell_says_so_and_ranks_nothing() -> None:
+    text = said(TP, DC)
+    assert text.startswith("day: the estimate cannot tell dc:1, tp apart: with its coefficients")
+    assert "tp has 0.92 to 1.12 times the energy of dc:1." in text
+    assert "least" not in text.partition("coefficients")[0]
+    both = said(TP, DC, DN)
+    assert both.startswith("day: dn:3 has the least energy, ")
+    three = said(estimated("dn:1", 700.0, 95.0), TP, DC)
+    assert "dn:1: more than dc:1 whatever they are." in three
+    assert Contest("day", "energy", (TP, DC)).leaders() == [DC, TP]
+    drawn = ranking.drawn([Contest("day", "energy", (TP, DC))], estimated=True)
+    assert drawn is not None
+    assert [row[1] for row in drawn.table[1:]] == ["tp", "dc:1"]
+    assert "stand in the order of the study" in drawn.caption
+    alone = said(estimated("tp", 480.0, 60.0, 1), estimated("dc:1", 420.0, 90.0, 1))
+    assert "the estimate cannot tell dc:1, tp apart" in alone
+
+
+def test_an_estimate_that_can_tell_ranks_by_the_whole_of_its_range() -> None:
+    text = said(TP, DN)
+    assert "dn:3 has the least energy, 37.0 % less (0." in text
+    found = Contest("day", "energy", (TP, DN)).ratio(DN, TP)
+    assert found is not None
+    # Of the parts: 300/480 and 40/60. Most of it: the rest low, work high: (150 + 80)/(240 + 120).
+    assert found.low == pytest.approx((600 + 20) / (960 + 30), abs=0.005)
+    assert found.high == pytest.approx((150 + 80) / (240 + 120), abs=0.005)
 
 
 def test_of_many_that_are_equal_none_wins_more_often_than_said() -> None:

@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pydantic import ValidationError
 from wattio import clock
+from wattio.analysis.cores import TICK_S
 from wattio.cli import hpcio_tables
 from wattio.errors import Cancelled, ResultError, WorkloadFailed
+from wattio.kinds.measurement.single import Metered
 from wattio.miniapp.domain import SIZES, VARIABLES
 from wattio.workloads import hpcio, hpcio_output
 from wattio.workloads.hpcio import FOLDER, Options, Work, launch, operation, results
@@ -51,6 +53,24 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> int:
     root = tmp_path_factory.mktemp("alone")
     report = launch(options(ranks=1), root / "dumps", context(root))
     return report.checks.after.fingerprint
+
+
+def test_the_first_rank_reads_what_cores_did_between_the_very_ends(
+    pair: tuple[Path, Report],
+) -> None:
+    root, report = pair
+    found = hpcio.ticks(root / "raw")["run"]
+    assert found == report.core_ticks(report.boot)
+    before, after = found
+    assert before.keys() == after.keys() or min(before.keys() | after.keys()) == 0
+    spent = sum(after[core].total - before[core].total for core in before.keys() & after.keys())
+    # What a hypervisor took and cores that were off are not in it, nor more than there was.
+    assert 0 < spent * TICK_S <= len(after) * (report.seconds + 0.1)
+    # Of another machine's run nothing is known of this one's cores.
+    assert report.core_ticks("another boot") is None
+    garbled = report.model_copy(update={"ticks": ["cpu0 x", "cpu0 y"]})
+    assert garbled.core_ticks(report.boot) is None
+    assert report.model_copy(update={"ticks": []}).core_ticks(report.boot) is None
 
 
 def test_a_run_tells_what_it_did(pair: tuple[Path, Report]) -> None:
@@ -312,4 +332,4 @@ def test_dropped_and_failed_dumps_are_told(pair: tuple[Path, Report]) -> None:
     assert hpcio.doubts(report) == []
     assert (report.dumps_whole, changed.dumps_whole) == (report.dumps, 0)
     assert hpcio.operation(changed).operations == 0
-    assert hpcio_tables.told(changed, [], options())["dumps_whole"] == 0
+    assert hpcio_tables.told(Metered(changed, (), None), options())["dumps_whole"] == 0

@@ -147,6 +147,7 @@ def as_object(advice: Advice, platform: str, application: str) -> dict[str, Any]
             }
             for rank, one in enumerate(advice.ranked, start=1)
         ],
+        "energy_untold_from_first": [str(one.prediction.approach) for one in advice.untold],
         "measure_next": [
             {
                 "parameter": worth.parameter.name,
@@ -215,6 +216,13 @@ def _show(advice: Advice, platform: str, application: str) -> None:
         f"\n{first.prediction.approach} is the best in {output.share(first.first_share)} of"
         f" {advice.draws} draws from the intervals of the inputs."
     )
+    if advice.untold:
+        names = ", ".join(str(one.prediction.approach) for one in advice.untold)
+        console.print(
+            f"By energy the model cannot tell {first.prediction.approach} and {names} apart: 95 %"
+            " intervals of their ratios to it, draw by draw, hold 1.",
+            markup=False,
+        )
     energies = [one.energy_j.estimate for one in advice.ranked]
     if energies != sorted(energies):
         console.print(

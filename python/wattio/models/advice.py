@@ -104,6 +104,13 @@ class Advice:
     sampling: Sampling | None = None
 
     @property
+    def untold(self) -> list[Ranked]:
+        """Those whose energy may be the first one's or less: their 95 % interval holds 1."""
+        return [
+            one for one in self.ranked[1:] if one.energy_ratio.low <= 1 <= one.energy_ratio.high
+        ]
+
+    @property
     def first(self) -> Ranked:
         """The winner."""
         return self.ranked[0]

@@ -13,7 +13,8 @@ from wattio.kinds.measurement.schema import HostsEntry, MeasurementStudy, MeterE
 from wattio.meters import kind_of
 
 _FILES = ("csv", "parquet", "estimate")
-_ASSUMED = "assumed"
+_NO_FILES = ("assumed", "host")
+"""What stands for a model in the name of an estimate, beside its file."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def located_name(name: str, base: Path) -> str:
     """A meter's name with its file's path made whole; other names as they are."""
     scheme, _, rest = name.partition(":")
     path, mark, query = rest.partition("?")
-    if scheme not in _FILES or not path or path == _ASSUMED:
+    if scheme not in _FILES or not path or path in _NO_FILES:
         return name
     return f"{scheme}:{base / path}{mark}{query}"
 

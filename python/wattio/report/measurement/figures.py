@@ -146,7 +146,10 @@ def _products(part: WorkloadPart, phases: Sequence[PhasePart], found: Measured) 
                     table.append([phase.name, row.run.name, weight, *values])
     _legend(drawn, phases[0], [f"w = {weight}" for weight in weights])
     text = "Energy times time to the power w, divided by the least value of each comparison: 1 is"
-    text += " the best. Only rows that did the same work are compared"
+    text += " the best"
+    if found.estimated:
+        text += " with the model's coefficients as they stand, and may be another one with others"
+    text += ". Only rows that did the same work are compared"
     one = all(len(phase.comparisons) == 1 for phase in phases)
     text += "." if one else "; here those of equally many clients, each group by itself."
     alternative = "Charts of normalised energy-delay products, phase by phase."

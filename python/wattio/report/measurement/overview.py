@@ -46,7 +46,7 @@ def section(found: Measured) -> list[Section]:
     text += " E·t is over the least of its comparison"
     text += "; net is less what the study subtracts." if net else "."
     unclear = [
-        f" {part.name}, {phase.name}: {told}; its order says nothing."
+        f" {part.name}, {phase.name}: {told}; the order says nothing."
         for part in found.workloads
         for phase in part.phases
         if (told := _untold(phase, [row for _, one, row in chosen if one is phase]))
@@ -144,14 +144,16 @@ def _cell(value: Estimate | None) -> Cell:
 
 
 def _capacities(found: Measured) -> list[tuple[str, float, float | None]]:
-    """Capacity per watt of each system, gross and net; the most first."""
+    """Capacity per watt of each system, gross and net; the most first, but by an estimate."""
     known: dict[str, tuple[float, float | None]] = {}
     for system in dict.fromkeys(row.run.system for row in found.idle):
         own = [row for row in found.idle if row.run.system == system]
         gross = tables.mean_of(own, CAPACITY)
         if gross is not None:
             known[system] = gross, tables.mean_of(own, f"{CAPACITY}_net")
-    ordered = sorted(known.items(), key=lambda item: -item[1][0])
+    # One model's idle power on one machine ranks nothing.
+    sign = 0 if found.estimated else -1
+    ordered = sorted(known.items(), key=lambda item: sign * item[1][0])
     return [(system, gross, net) for system, (gross, net) in ordered]
 
 
