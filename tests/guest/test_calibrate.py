@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from wattio import _core, cli
+from wattio.analysis.cores import parse_stat, shares
 from wattio.calibration import host
 from wattio.calibration.folder import DataFolder, Record
 from wattio.calibration.points import Point
-from wattio.analysis.cores import parse_stat, shares
 
 from guest.guest import Guest
 

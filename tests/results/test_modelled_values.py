@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from wattio.analysis.modelled import BY, HIGH, LOW, MEASURED
 from wattio.analysis.ranged import RangedTest
@@ -35,7 +37,7 @@ def iteration(
     return found | ({MEASURED: (measured_j, "J")} if measured_j is not None else {})
 
 
-def corners(name: str, *parts: Metrics) -> list[tuple[float, ...]]:
+def corners(name: str, *parts: Metrics) -> list[Any]:
     found = modelled_values.ranged(name, parts)
     assert found is not None
     return [pytest.approx(corner) for corner in found.corners]

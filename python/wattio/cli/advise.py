@@ -217,9 +217,9 @@ def _show(advice: Advice, platform: str, application: str) -> None:
         f" {advice.draws} draws from the intervals of the inputs."
     )
     if advice.untold:
-        names = ", ".join(str(one.prediction.approach) for one in advice.untold)
+        others = ", ".join(str(one.prediction.approach) for one in advice.untold)
         console.print(
-            f"By energy the model cannot tell {first.prediction.approach} and {names} apart: 95 %"
+            f"By energy the model cannot tell {first.prediction.approach} and {others} apart: 95 %"
             " intervals of their ratios to it, draw by draw, hold 1.",
             markup=False,
         )
