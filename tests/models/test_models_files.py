@@ -172,6 +172,12 @@ def test_json_holds_the_ranking_and_a_configuration(
             assert one[name]["low"] <= one[name]["estimate"] <= one[name]["high"]
     assert found["inputs"]["published"] == ["contention"]
     assert found["measure_next"][0]["parameter"] == "storage_bytes_s"
+    untold = [
+        one["approach"]
+        for one in found["approaches"][1:]
+        if one["energy_ratio_to_first"]["low"] <= 1 <= one["energy_ratio_to_first"]["high"]
+    ]
+    assert found["energy_untold_from_first"] == untold
     winner = found["approaches"][0]["approach"]
     assert tomllib.loads(found["configuration"]["hpcio_toml"])["hpcio"]["approach"] in winner
 

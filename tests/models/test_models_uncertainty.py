@@ -184,6 +184,7 @@ def test_without_intervals_the_first_place_is_sure() -> None:
     energies = [one.energy_j.estimate for one in found.ranked]
     assert energies == sorted(energies)
     assert all(one.energy_j.low == one.energy_j.high for one in found.ranked)
+    assert found.untold == []
 
 
 def test_what_decides_is_what_to_measure() -> None:
@@ -199,6 +200,8 @@ def test_what_decides_is_what_to_measure() -> None:
     assert [worth.parameter.name for worth in found.worth] == ["storage_bytes_s"]
     assert found.worth[0].first_share > 0.97
     assert found.first.energy_ratio.low == found.first.energy_ratio.high == 1
+    # Either may take less energy, and that is said of the other one.
+    assert found.untold == [found.ranked[1]]
 
 
 def test_the_objective_decides() -> None:

@@ -12,13 +12,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from wattio.analysis import cores
 from wattio.analysis.cores import Counter, Spent, Ticks
 from wattio.analysis.modelled import Coefficients, Range
-from wattio.clock import Span, now
+from wattio.clock import Instant, Span, now
 from wattio.errors import ResultError
+from wattio.kinds.measurement import told
 from wattio.kinds.measurement.told import Told
 from wattio.knobs.texts import Texts
 from wattio.meters.meter import Facts
@@ -69,6 +71,15 @@ def asking(texts: Texts) -> Look | None:
     return look
 
 
+def read(folder: Path, step: str, kind: str = KIND) -> tuple[Told, ...]:
+    """The looks of a step, in order; none where nobody looked. Raises ResultError."""
+    looks = told.read(folder, step, kind)
+    whole = Span(step, Instant(0, 0), Instant(0, 1))
+    # Read once as they will be: whoever derives from them may rely on it.
+    spent(whole, looks) if kind == KIND else spent_at_hosts(whole, looks)
+    return looks
+
+
 def spent(span: Span, looks: Sequence[Told], ends: Ends | None = None) -> Spent | None:
     """What the cores of this machine did within a span; None where nobody looked.
 
@@ -85,13 +96,13 @@ def spent_at_hosts(span: Span, looks: Sequence[Told]) -> dict[str, Spent]:
         hosts = look.status.get("hosts")
         for name, status in hosts.items() if isinstance(hosts, dict) else ():
             by_host.setdefault(name, []).append((look.at.monotonic_ns, status))
-    found = {name: _within(span, told) for name, told in by_host.items()}
+    found = {name: _within(span, own) for name, own in by_host.items()}
     return {name: one for name, one in found.items() if one is not None}
 
 
-def _within(span: Span, told: Sequence[tuple[int, Mapping[str, Any]]]) -> Spent | None:
+def _within(span: Span, seen: Sequence[tuple[int, Mapping[str, Any]]]) -> Spent | None:
     try:
-        looks = [(at_ns, cores.of_plain(status)) for at_ns, status in told if status]
+        looks = [(at_ns, cores.of_plain(status)) for at_ns, status in seen if status]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ResultError(f"looks at cores: cannot be read: {error!r}") from None
     ends_ns = span.start.monotonic_ns, span.end.monotonic_ns

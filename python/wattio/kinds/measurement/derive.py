@@ -88,10 +88,9 @@ def read_results(folder: Path, record: Record) -> Results:
     found: list[Operation] = []
     try:
         answers = {step: told.read(folder, step) for step in record.steps}
-        looks = {
-            kind: {step: told.read(folder, step, kind) for step in record.steps}
-            for kind in (frequencies.KIND, core_time.KIND, core_time.KIND_HOSTS)
-        }
+        frequent = {step: told.read(folder, step, frequencies.KIND) for step in record.steps}
+        here = {step: core_time.read(folder, step) for step in record.steps}
+        there = {step: core_time.read(folder, step, core_time.KIND_HOSTS) for step in record.steps}
         ends: dict[str, core_time.Ends] = {}
         if record.module is not None:
             module = import_module(f"wattio.workloads.{KINDS[record.module]}")
@@ -105,9 +104,9 @@ def read_results(folder: Path, record: Record) -> Results:
     return Results(
         tuple(found),
         told=answers,
-        frequencies=looks[frequencies.KIND],
-        cores=looks[core_time.KIND],
-        host_cores=looks[core_time.KIND_HOSTS],
+        frequencies=frequent,
+        cores=here,
+        host_cores=there,
         ends=ends,
     )
 
