@@ -265,7 +265,12 @@ def test_ranks_are_shared_evenly_by_clients(tmp_path: Path) -> None:
 
 @given(st.text())
 def test_no_output_breaks_the_parser(text: str) -> None:
-    for output in (text, f'{{"wattio_hpcio"{text}', f'{{"wattio_refused"{text}'):
+    for output in (
+        text,
+        f'{{"wattio_hpcio"{text}',
+        f'{{"wattio_refused"{text}',
+        f'{{"wattio_twin"{text}',
+    ):
         with pytest.raises(ResultError):
             hpcio_output.parse(output)
 

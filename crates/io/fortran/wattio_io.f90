@@ -36,7 +36,7 @@ module wattio_io
     public :: wattio_io_open, wattio_io_is_writer, wattio_io_variable, wattio_io_attribute
     public :: wattio_io_begin_step, wattio_io_put, wattio_io_allocate, wattio_io_commit
     public :: wattio_io_end_step, wattio_io_flush, wattio_io_is_durable, wattio_io_wait_durable
-    public :: wattio_io_close, wattio_io_message
+    public :: wattio_io_close, wattio_io_message, wattio_io_report
 
     interface wattio_io_attribute
         module procedure attribute_text, attribute_number
@@ -159,6 +159,11 @@ module wattio_io
         end function
 
         function c_error() bind(c, name="wattio_io_error") result(text)
+            import :: c_ptr
+            type(c_ptr) :: text
+        end function
+
+        function c_report() bind(c, name="wattio_io_report") result(text)
             import :: c_ptr
             type(c_ptr) :: text
         end function
@@ -316,10 +321,20 @@ contains
     ! What went wrong in the call that failed last.
     function wattio_io_message() result(text)
         character(:), allocatable :: text
+        text = copied(c_error())
+    end function
+
+    ! All of the report of the close that was last: JSON text.
+    function wattio_io_report() result(text)
+        character(:), allocatable :: text
+        text = copied(c_report())
+    end function
+
+    function copied(found) result(text)
+        type(c_ptr), intent(in) :: found
+        character(:), allocatable :: text
         character(kind=c_char), pointer :: letters(:)
-        type(c_ptr) :: found
         integer :: at
-        found = c_error()
         call c_f_pointer(found, letters, [c_length(found)])
         allocate (character(size(letters)) :: text)
         do at = 1, size(letters)

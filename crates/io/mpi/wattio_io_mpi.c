@@ -1,4 +1,7 @@
 /* The ranks' own communication, by MPI. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L /* nanosleep, where the compiler keeps to C alone */
+#endif
 #include "wattio_io_mpi.h"
 
 #include <limits.h>

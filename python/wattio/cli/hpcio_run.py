@@ -36,6 +36,7 @@ _LOOK_S = 0.2
 def run(
     *,
     out: Path,
+    language: Literal["python", "c", "fortran"] = "python",
     approach: str = "tp",
     ranks: int = 2,
     ranks_per_node: int | None = None,
@@ -67,6 +68,9 @@ def run(
     ----------
     out
         A new or empty folder; dumps go to `dumps` within, the run's own record to `run`.
+    language
+        Of the ranks: the mini-app in Python, C or Fortran, over the same library; the machine's MPI
+        compiles it the first time.
     approach
         `tp` (every rank writes), `dc:N` (N ranks of each node write), `dn:R` (one node writes for
         each R that compute).
@@ -108,6 +112,7 @@ def run(
         Print one JSON object.
     """
     given = {
+        "language": language,
         "approach": approach,
         "ranks": ranks,
         "steps": steps,

@@ -54,6 +54,7 @@ def told(run: Metered[Report], options: Options) -> dict[str, Any]:
     blocked, slowest = report.blocked_s, report.blocked_s_slowest
     found = {
         "approach": account.approach,
+        "language": options.language,
         "ranks": report.ranks,
         "ranks_computing": report.computing,
         "nodes": report.nodes,

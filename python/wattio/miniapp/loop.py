@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -65,6 +65,20 @@ class Times:
 
     step_s: list[float] = field(default_factory=list)
     dump_s: list[float] = field(default_factory=list)
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Mean, median, 99th percentile and maximum; empty for no value."""
+    if not values:
+        return {}
+    found = np.array(values)
+    p50, p99 = np.percentile(found, [50, 99])
+    return {
+        "mean": float(found.mean()),
+        "p50": float(p50),
+        "p99": float(p99),
+        "max": float(found.max()),
+    }
 
 
 def prepare(plan: Plan, comm: MPI.Intracomm) -> tuple[Model, Arrangement]:

@@ -14,9 +14,11 @@ how long a computing rank was blocked by one. Without output they are steps, and
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,17 +36,29 @@ from wattio.clock import Span
 from wattio.errors import HostError, InputError, ResultError, WorkloadFailed
 from wattio.files.document import Strict, nearest
 from wattio.files.quantity import Size
-from wattio.hpcio import topology
+from wattio.hpcio import library, topology
 from wattio.hpcio.config import Config, WhenFull, parse_approach
 from wattio.hpcio.topology import Topology
 from wattio.miniapp.domain import SIZES, VARIABLES, Scaling, arrange, block_of, scaled
-from wattio.workloads import hpcio_output, invocation, mpi_launch, mpirun, processes, slow_cores
+from wattio.workloads import (
+    hpcio_output,
+    hpcio_twins,
+    invocation,
+    mpi_launch,
+    mpirun,
+    processes,
+    slow_cores,
+)
 from wattio.workloads.hpcio_output import RUN, Report
+from wattio.workloads.hpcio_twins import Language
 from wattio.workloads.mpi_launch import RankOptions
+from wattio.workloads.processes import Program
 from wattio.workloads.ranks import boot
 from wattio.workloads.workload import Context, Operation
 
 FOLDER = "wattio-hpcio"
+CONFIG = "hpcio.toml"
+"""The middleware's configuration of a run, among what is kept of it."""
 
 _ALONE = {"grace": "0 s", "fields": False}
 """Of the middleware: a run that is stopped leaves nobody who writes, and nobody reads its dumps."""
@@ -75,6 +89,7 @@ class Options(Strict):
     With `core_share` emulated nodes do not take processor time from each other.
     """
 
+    language: Language = "python"  # of the ranks: "python", "c" or "fortran"
     # "tp" (all ranks write), "dc:N" (N dedicated cores), "dn:R" (a node for R).
     approach: str = "tp"
     ranks: int = Field(default=2, ge=1, le=1_000_000)  # over all clients
@@ -117,6 +132,8 @@ class Options(Strict):
     def _agree(self) -> Options:
         if self.launcher.ranks_per_client != 1:
             raise ValueError("ranks are over all clients: give ranks, not ranks_per_client")
+        if self.language != "python" and self.core_share is not None:
+            raise ValueError('core_share is for ranks of language = "python" only')
         if self.output_every > self.steps:
             raise ValueError(
                 f"output_every: a dump every {self.output_every} steps of {self.steps} is none;"
@@ -178,7 +195,10 @@ class Work:
 
     def probe(self) -> None:
         """Raise HostError where mpi4py, the launcher or control groups are missing."""
-        mpi_launch.probe(self._options.launcher)
+        if self._options.language == "python":
+            mpi_launch.probe(self._options.launcher)
+        else:
+            hpcio_twins.built(self._options.language, self._options.launcher)
         if self._options.core_share is not None:
             slow_cores.probe(self._options.core_share, self._options.ranks)
 
@@ -239,11 +259,15 @@ def launch(options: Options, folder: Path, context: Context) -> Report:
         )
     each = {"ranks_per_client": options.ranks // context.clients}
     launcher = options.launcher.model_copy(update=each)
-    config = options.config(folder).model_dump(mode="json", exclude_none=True)
-    task = {"config": config, "plan": options.plan()}
+    config = options.config(folder)
     try:
-        with _slow_cores(options, context) as groups:
-            program = mpi_launch.launch(RUN, "hpcio", {**task, **groups}, launcher, context)
+        if options.language != "python":
+            program = _launch_twin(options, config, launcher, context)
+        else:
+            given = config.model_dump(mode="json", exclude_none=True)
+            task = {"config": given, "plan": options.plan()}
+            with _slow_cores(options, context) as groups:
+                program = mpi_launch.launch(RUN, "hpcio", {**task, **groups}, launcher, context)
     except WorkloadFailed as failed:
         if found := hpcio_output.reasons(processes.text(context.raw / mpi_launch.ERRORS)):
             raise WorkloadFailed(f"{RUN}: {mpi_launch.first_of(found)}") from failed
@@ -252,6 +276,34 @@ def launch(options: Options, folder: Path, context: Context) -> Report:
         return hpcio_output.read(program.out)
     except ResultError as error:
         raise WorkloadFailed(f"{RUN}: {error}") from error
+
+
+def _launch_twin(
+    options: Options, config: Config, launcher: RankOptions, context: Context
+) -> Program:
+    """Run the mini-app's twin in another language; what it is told comes back with its report."""
+    if hosts := {place.host for place in context.places} - {"localhost"}:
+        language = f'language = "{options.language}"'
+        raise WorkloadFailed(f"{language}: ranks on {min(hosts)}; it is for one machine only")
+    try:
+        found, program = hpcio_twins.built(options.language, launcher)
+    except HostError as error:
+        raise WorkloadFailed(f"{RUN}: {error}") from error
+    per_node = options.ranks_per_node or options.ranks
+    computing = options.roles(topology.emulated(options.ranks, per_node)).computing
+    domain = scaled(SIZES[options.size], options.scaling, arrange(len(computing)))
+    file = context.raw / CONFIG
+    file.write_text(config.text(library.hdf5()), encoding="utf-8")
+    told = {
+        "plan": options.plan(),
+        "domain": asdict(domain),
+        "dump_bytes": domain.dump_bytes(len(options.variables)),
+        "ranks_per_node": options.ranks_per_node,
+        "synced": config.sync,
+    }
+    grid = (domain.nx, domain.ny, domain.nz, domain.spacing_m, options.steps, options.output_every)
+    words = (str(program), str(file.absolute()), *map(str, grid), ",".join(options.variables))
+    return mpi_launch.launch_program(RUN, (*words, json.dumps(told)), found, launcher, context)
 
 
 @contextlib.contextmanager

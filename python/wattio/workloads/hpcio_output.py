@@ -14,8 +14,8 @@ from wattio.analysis.cores import Ticks, parse_stat
 from wattio.clock import Instant, Span
 from wattio.errors import ResultError
 from wattio.files.document import Strict
-from wattio.workloads import rank_report
-from wattio.workloads.ranks import HPCIO_PROGRESS, HPCIO_REFUSED, HPCIO_REPORT, VERSION
+from wattio.workloads import hpcio_twins, rank_report
+from wattio.workloads.ranks import HPCIO_PROGRESS, HPCIO_REFUSED, HPCIO_REPORT, TWIN_REPORT, VERSION
 
 RUN = "run"
 """The phase that a run is: from the first step to the last dump that is written."""
@@ -235,6 +235,12 @@ def parse(output: str) -> Report:
     """The report among the lines of a run's output. Raises ResultError, also with a refusal."""
     if refusals := rank_report.lines_of(HPCIO_REFUSED, output):
         raise ResultError(_refusal(refusals[0]))
+    if rank_report.lines_of(TWIN_REPORT, output):
+        printed = rank_report.parse(hpcio_twins.Printed, TWIN_REPORT, output, "a run")
+        try:
+            return Report.model_validate_json(json.dumps(hpcio_twins.as_report(printed)))
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise ResultError(f"the report of a run is damaged: {error}") from None
     return rank_report.parse(Report, HPCIO_REPORT, output, "a run")
 
 

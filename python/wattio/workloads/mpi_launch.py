@@ -180,7 +180,32 @@ def launch(
         "launcher": {"pid": os.getpid(), "boot": boot()},
     }
     line, environment = arguments(options, found, context, module, json.dumps(whole))
-    watch = RankWatch(_program(options, module), len(places) * options.ranks_per_client)
+    ranks = _program(options, module)
+    return _run(step, found, (line, environment, ranks), options, context, whole)
+
+
+def launch_program(
+    step: str, words: tuple[str, ...], found: Found, options: RankOptions, context: Context
+) -> Program:
+    """Run a program that is no Python, with its arguments, on all ranks, as `launch` does."""
+    job = replace(mpirun.job(options, context), yields=True)
+    line = (found.path, *found.kind.arguments(job), *words)
+    started = line, found.kind.environment(job), words[:1]
+    return _run(step, found, started, options, context, {"words": list(words)})
+
+
+def _run(
+    step: str,
+    found: Found,
+    started: tuple[tuple[str, ...], dict[str, str], tuple[str, ...]],
+    options: RankOptions,
+    context: Context,
+    task: dict[str, Any],
+) -> Program:
+    """Run a command line with its variables; the ranks' own begins with the last words."""
+    line, environment, ranks = started
+    places = mpirun.by_host(context.places)
+    watch = RankWatch(ranks, len(places) * options.ranks_per_client)
     here = all(place.host == LOCAL for place in places)
     with closing(watch), mpirun.folder_of_its_own() as own:
         program = Program(
@@ -191,7 +216,7 @@ def launch(
             watch=watch if here else None,
         )
         ended = processes.run_all([program], context.cancelled)
-    invocation.keep(context.raw, step, ended, task=whole)
+    invocation.keep(context.raw, step, ended, task=task)
     return program
 
 

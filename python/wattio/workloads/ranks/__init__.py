@@ -15,6 +15,9 @@ REPORT = "wattio_ranks"
 HPCIO_REPORT = "wattio_hpcio"
 """The same for the report of `hpcio`."""
 
+TWIN_REPORT = "wattio_twin"
+"""The same for what the mini-app's twins in C and Fortran print."""
+
 HPCIO_REFUSED = "wattio_refused"
 """Key of the line that `hpcio` prints instead where it cannot begin: why."""
 

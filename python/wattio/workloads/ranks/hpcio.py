@@ -14,7 +14,6 @@ import resource
 import socket
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -144,20 +143,6 @@ def _ticks(comm: MPI.Intracomm) -> str:
     return ""
 
 
-def _spread(values: Sequence[float]) -> dict[str, float]:
-    """Mean, median, 99th percentile and maximum; empty for no value."""
-    if not values:
-        return {}
-    found = np.array(values)
-    p50, p99 = np.percentile(found, [50, 99])
-    return {
-        "mean": float(found.mean()),
-        "p50": float(p50),
-        "p99": float(p99),
-        "max": float(found.max()),
-    }
-
-
 def _report(
     plan: Plan, course: _Course, account: Account, synced: bool, core_share: float | None
 ) -> dict[str, Any]:
@@ -185,10 +170,10 @@ def _report(
         "synced": synced,
         "core_share": core_share,
         "dump_bytes": domain.dump_bytes(len(plan.variables)),
-        "step_s": _spread([s for times in course.times for s in times.step_s]),
-        "dump_s": _spread([s for times in course.times for s in times.dump_s]),
-        "blocked_s": _spread(account.blocked_s),
-        "blocked_s_slowest": _spread(list(slowest.values())),
+        "step_s": loop.spread([s for times in course.times for s in times.step_s]),
+        "dump_s": loop.spread([s for times in course.times for s in times.dump_s]),
+        "blocked_s": loop.spread(account.blocked_s),
+        "blocked_s_slowest": loop.spread(list(slowest.values())),
         "cpu_s_computing": course.cpu_s,
         "cpu_s_writing": account.cpu_s("writer"),
         "checks": {"before": asdict(course.before), "after": asdict(course.after)},
