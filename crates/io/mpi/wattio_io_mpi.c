@@ -9,9 +9,11 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Waits of a rank that sleeps between looks, in nanoseconds. */
+/* Waits of a rank that sleeps between looks, in nanoseconds: a part of what it has waited, so that it
+   comes late by no more than that part. */
 #define LOOK_MIN_NS 50000L
 #define LOOK_MAX_NS 10000000L
+#define LOOK_PART 8
 
 /* Bytes of one message. */
 #define PIECE (1 << 30)
@@ -38,13 +40,18 @@ static int meet(void *context)
     MPI_Comm comm = *(MPI_Comm *)context;
     MPI_Request request;
     struct timespec pause = {0, LOOK_MIN_NS};
+    long waited_ns = 0;
     int done = 0;
     int code = MPI_Ibarrier(comm, &request);
     while (code == MPI_SUCCESS && !done) {
         code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
         if (code == MPI_SUCCESS && !done) {
             nanosleep(&pause, NULL);
-            pause.tv_nsec = pause.tv_nsec * 2 < LOOK_MAX_NS ? pause.tv_nsec * 2 : LOOK_MAX_NS;
+            if (pause.tv_nsec < LOOK_MAX_NS)
+                waited_ns += pause.tv_nsec;
+            if (waited_ns / LOOK_PART > LOOK_MIN_NS)
+                pause.tv_nsec = waited_ns / LOOK_PART < LOOK_MAX_NS ? waited_ns / LOOK_PART
+                                                                   : LOOK_MAX_NS;
         }
     }
     return code;

@@ -423,6 +423,6 @@ pub fn watch(
 }
 
 /// A thread of little stack: what it calls needs little, and each rank has it.
-fn thread(name: &str) -> std::thread::Builder {
+pub fn thread(name: &str) -> std::thread::Builder {
     std::thread::Builder::new().name(name.to_owned()).stack_size(64 << 10)
 }

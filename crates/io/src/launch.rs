@@ -1,6 +1,7 @@
 //! Starting writers: a child process of a rank, which is told what to do over its standard input.
 
 use crate::bell::START;
+use crate::client::thread;
 use crate::config::Config;
 use crate::error::{Error, Result, host};
 use crate::job::{Account, Answer, Job, Lines};
@@ -18,9 +19,9 @@ const VARIABLE: &str = "WATTIO_IO_WRITER";
 impl Drop for Writer {
     fn drop(&mut self) {
         // One that was never told what to do, or does not answer, has nothing to write.
-        if !self.told {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
+        if let (false, Some(child)) = (self.told, &mut self.child) {
+            let _ = child.kill();
+            let _ = child.wait();
         }
     }
 }
@@ -28,7 +29,7 @@ impl Drop for Writer {
 /// A writer that this rank has started.
 #[derive(Debug)]
 pub struct Writer {
-    child: Child,
+    child: Option<Child>,
     lines: Lines,
     told: bool,
 }
@@ -47,7 +48,7 @@ impl Writer {
             .stdin(Stdio::from(OwnedFd::from(its)))
             .spawn()
             .map_err(|error| not_started(&command, &error))?;
-        Ok(Self { child, lines: Lines::new(own), told: false })
+        Ok(Self { child: Some(child), lines: Lines::new(own), told: false })
     }
 
     /// Tell it what to do; where its clients connect, and where other writers do if it publishes.
@@ -76,14 +77,20 @@ impl Writer {
         }
     }
 
-    /// Wait for its end, asleep.
+    /// Wait until it has written everything, asleep. It lets go of its memory afterwards, and ends, for
+    /// which nobody waits.
     ///
     /// # Errors
     ///
     /// `Host` where it has died.
-    pub fn wait(&mut self) -> Result<Account> {
+    pub fn wait(mut self) -> Result<Account> {
         let account = self.lines.hear();
-        let _ = self.child.wait();
+        // Once it is told what to do, nothing is left for `drop`.
+        self.told = true;
+        if let Some(mut child) = self.child.take() {
+            // Where there can be no thread it stays in the kernel's table until this process ends.
+            let _ = thread("wattio-io-reap").spawn(move || child.wait());
+        }
         account.map_err(|_| Error::Host("the writer has died (see what it printed)".to_owned()))
     }
 }

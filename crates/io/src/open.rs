@@ -166,7 +166,7 @@ impl Member {
     ///
     /// Does not come back where the writer or a rank that it writes for has died: all ranks are ended.
     fn wait(&mut self) -> Result<Option<Account>> {
-        let Some(writer) = &mut self.writer else { return Ok(None) };
+        let Some(writer) = self.writer.take() else { return Ok(None) };
         let relayed = self.relay.take().map_or(Ok(()), |senders| senders.run(&*self.peers));
         let account = relayed.and_then(|()| writer.wait());
         let rank = self.peers.rank();

@@ -18,8 +18,8 @@ from wattio.hpcio import library
 _PIECE_BYTES = 1 << 30
 """Of one message: counts of MPI are numbers of 32 bits."""
 
-_PAUSE_S_MIN, _PAUSE_S_MAX = 0.00005, 0.010
-"""How long one sleeps between two looks: at first, and at last."""
+_PAUSE_S_MIN, _PAUSE_S_MAX, _PAUSE_PART = 0.00005, 0.010, 8
+"""How long one sleeps between two looks: at first, at last, between them that part of the wait."""
 
 
 def of(comm: MPI.Intracomm, machine: int) -> library.Functions:
@@ -80,10 +80,11 @@ def _coded(call: Callable[..., None]) -> Callable[..., int]:
 
 def wait(request: MPI.Request) -> None:
     """Wait until a request is done, asleep: MPI's own wait takes the whole core."""
-    pause_s = _PAUSE_S_MIN
+    waited_s = 0.0
     while not request.Test():
+        pause_s = min(max(_PAUSE_S_MIN, waited_s / _PAUSE_PART), _PAUSE_S_MAX)
         time.sleep(pause_s)
-        pause_s = min(2 * pause_s, _PAUSE_S_MAX)
+        waited_s += pause_s
 
 
 def machines(comm: MPI.Intracomm) -> list[int]:
