@@ -107,15 +107,38 @@ def test_known_parameters_are_found_again() -> None:
 def test_what_was_held_out_is_predicted() -> None:
     found = calibrate.calibrate([*profile(0.02), *written()], "made up")
     checked = validate.validate(found.file.build(), written((2, 5)))
-    assert len(checked.compared) == 10
+    assert len(checked.compared) == 14
     assert checked.median_error is not None
     assert checked.median_error < 0.03
     assert all(one.regret < 0.02 for one in checked.rankings)
-    assert [one.pairs_right[1] for one in checked.rankings] == [10, 10]
-    assert {why for _, why in checked.left_out} == {
-        f"1 nodes of {cores} ranks, not 4 of 4" for cores in (1, 2, 3)
-    } | {"1 nodes of 4 ranks, not 4 of 4"}
+    assert [(one.ranks, one.pairs_right[1]) for one in checked.rankings] == [(16, 10), (16, 10)]
+    assert not checked.left_out
     assert json.dumps(checked.as_object(), allow_nan=False)
+
+
+def test_runs_of_another_number_of_ranks_are_predicted_on_theirs() -> None:
+    """Nothing that was fitted to was written on so many."""
+    fitted = [one for one in [*profile(), *written()] if not one.writes or one.nodes == 4]
+    found = calibrate.calibrate(fitted, "made up")
+    others = [
+        made(text, 4, cores, every)
+        for text in ("tp", "dc:1", "dn:1")
+        for cores in (2, 3)
+        for every in (1, 4)
+    ]
+    checked = validate.validate(found.file.build(), others)
+    assert len(checked.compared) == len(others)
+    assert checked.median_error is not None
+    assert checked.median_error < 0.03
+    assert {one.ranks for one in checked.rankings} == {8, 12}
+
+
+def test_ranks_that_no_speedup_is_known_of_are_left_out() -> None:
+    fitted = [one for one in [*profile(), *written()] if one.nodes < 4]
+    found = calibrate.calibrate(fitted, "made up")
+    checked = validate.validate(found.file.build(), [made("tp", 4, 4, 2)])
+    assert not checked.compared
+    assert "4 are asked for" in checked.left_out[0][1]
 
 
 def test_a_line_knows_what_it_was_fitted_to_and_scales_steps_only() -> None:
@@ -170,7 +193,7 @@ def test_the_model_s_discrepancy_is_that_of_whole_runs() -> None:
     assert found is not None
     assert found.value == pytest.approx(math.log(1.1))
     assert found.low < found.value < found.high
-    assert fit.points == 4 * 10  # and none of those on fewer cores
+    assert fit.points == 4 * 14
     assert fitting.discrepancy(runs[:2], machine)[0] is None
 
 
@@ -333,7 +356,7 @@ def test_what_a_dump_takes_of_the_simulation_is_found() -> None:
 def test_ranking_counts_pairs_and_regret() -> None:
     approaches = [parse(text) for text in ("tp", "dc:1", "dc:2")]
     ranking = validate.Ranking(
-        1, 1, tuple(approaches), (approaches[1], approaches[0], approaches[2]), 0.1
+        4, 1, 1, tuple(approaches), (approaches[1], approaches[0], approaches[2]), 0.1
     )
     assert ranking.pairs_right == (2, 3)
 

@@ -182,9 +182,9 @@ def test_the_command_prints_numbers_and_claims(
 
 
 def test_our_own_runs_predict_others(study: Study) -> None:
-    assert len(study.own) == 4
-    for one in study.own[:2]:
-        assert not one.is_other_grid
+    found = [one for one in study.own if one.by == own.HeldOut.FREQUENCY]
+    assert len(found) == 2
+    for one in found:
         assert {run.cells for run in one.fitted} == {one.cells}
         assert not {run.output_every for run in one.fitted} & {
             run.output_every for run in one.held_out
@@ -196,16 +196,17 @@ def test_our_own_runs_predict_others(study: Study) -> None:
 
 
 def test_another_grid_is_predicted_from_nothing_that_was_written_on_it(study: Study) -> None:
-    for one in study.own[2:]:
-        assert one.is_other_grid
+    found = [one for one in study.own if one.by == own.HeldOut.GRID]
+    assert len(found) == 2
+    for one in found:
         assert {run.cells for run in one.held_out} == {one.cells}
         assert all(run.cells != one.cells for run in one.fitted if run.writes)
         assert len(one.validation.compared) == 16
 
 
 def test_the_same_held_out_runs_are_predicted_by_the_model_and_its_baselines(study: Study) -> None:
-    for other, times in ((False, 16), (True, 32)):
-        found = own.scores(study.own, other)
+    for by, times in ((own.HeldOut.FREQUENCY, 16), (own.HeldOut.GRID, 32)):
+        found = own.scores(study.own, by)
         assert [one.method for one in found] == ["the model", "a straight line", "always dc:1"]
         assert {one.times for one in found} == {times}
         assert {one.pairs[1] for one in found} == {3 * times // 2}

@@ -52,9 +52,9 @@ def text(study: page.Study) -> str:
         share = "" if one.share is None else f" in {100 * one.share:.1f} % of draws"
         lines.append(f"{one.outcome:13} figure {one.figure}: {one.text}{share}")
     if study.own:
-        for name, other in page.HELD_OUT.items():
-            lines += _held_out(name, own.scores(study.own, other))
-        lines.append("no run with output has another number of ranks: those were not held out")
+        for by in own.HeldOut:
+            if found := own.scores(study.own, by):
+                lines += _held_out(by, found)
     lines.append(f"coverage of the 95 % intervals over all held-out runs: {study.coverage_said}")
     return "\n".join(lines)
 

@@ -2,7 +2,8 @@
 
     python -m validation.io.campaign --out studies/io-approaches/own-runs.jsonl
 
-Two nodes of four ranks, each rank with a slow core of its own (`wattio hpcio run --core-share`).
+Two nodes of four ranks, and of three, each rank with a slow core of its own (`wattio hpcio run
+--core-share`).
 Repetition follows repetition, each in a random order of its own, so that slow changes of the
 machine do not look like one of an approach, and a campaign that is out of time has whole
 repetitions. Dumps go to memory and are compressed, so that a writer is as fast as its core.
@@ -30,6 +31,8 @@ CORE_SHARE = "20 %"
 COMPRESSION = "gzip:1"
 APPROACHES = ("tp", "dc:1", "dc:2", "dn:1")
 EVERYS = (1, 2, 4, 8)
+FEWER_CORES, FEWER_EVERYS = 3, (2, 8)
+"""Another number of ranks that write, and how often: as many frequencies as a line needs."""
 STEPS = {"tiny": 48, "small": 16}
 DUMP_BYTES = {size: SIZES[size].dump_bytes() for size in STEPS}
 BUFFERED = 1.5
@@ -96,10 +99,11 @@ class Planned:
 def plan() -> list[Planned]:
     """Each configuration once: those with output, and those without."""
     found = [
-        Planned(approach, NODES, CORES, size, steps, every)
+        Planned(approach, NODES, cores, size, steps, every)
         for size, steps in STEPS.items()
         for approach in APPROACHES
-        for every in EVERYS
+        for cores, everys in ((CORES, EVERYS), (FEWER_CORES, FEWER_EVERYS))
+        for every in everys
     ]
     return found + [
         Planned("tp", nodes, cores, size, steps, 0)

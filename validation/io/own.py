@@ -1,10 +1,11 @@
-"""Our own runs of the mini-app on one machine: some predict others, of another frequency or grid.
+"""Our own runs of the mini-app on one machine: some predict others.
 
-No run that writes has another number of ranks, so that nothing is known of predicting those.
+Those have another frequency of output, another grid or another number of ranks.
 """
 
 from __future__ import annotations
 
+import enum
 import itertools
 import json
 from collections import Counter
@@ -26,16 +27,24 @@ PATH = FOLDER / "own-runs.jsonl"
 """What `wattio hpcio run --json` told of each run, in the order of measuring."""
 
 
+class HeldOut(enum.StrEnum):
+    """What sets runs that are predicted apart from those that write and are fitted to."""
+
+    FREQUENCY = "another frequency of output"
+    GRID = "another grid"
+    RANKS = "another number of ranks"
+
+
 @dataclass(frozen=True)
 class Own:
-    """One size: a calibration, and what it predicts of runs that are kept out of it.
+    """One grid on one number of ranks: a calibration, and what it predicts of runs kept out of it.
 
-    They have other frequencies of output, or, `is_other_grid`, are all on a grid of which nothing
-    but its steps without output is fitted to.
+    Of another grid, or number of ranks, nothing but steps without output is fitted to.
     """
 
+    by: HeldOut
     cells: int
-    is_other_grid: bool
+    ranks: int
     fitted: tuple[Run, ...]
     held_out: tuple[Run, ...]
     calibration: Calibration
@@ -54,25 +63,40 @@ def split(measured: Sequence[Run]) -> tuple[list[Run], list[Run]]:
 
 
 def evaluate(path: Path = PATH) -> list[Own]:
-    """Fit and predict each size. Raises ResultError for a file that cannot be used.
+    """Fit and predict. Raises ResultError for a file that cannot be used.
 
-    A size has a profile of its own, as the document's application has: at small ones messages
-    take longer than computing.
+    A grid has a profile of its own, as the document's application has: at small ones messages
+    take longer than computing. Frequencies and grids are those of the most ranks.
     """
     measured = runs.read([path])
+    places = sorted({_place(run) for run in measured if run.writes})
+    if not places:
+        raise ResultError(f"{path}: no run writes")
+    largest = [run for run in measured if not run.writes or _place(run) == places[-1]]
     found = []
-    for cells in sorted({run.cells for run in measured}):
-        fitted, held_out = split([run for run in measured if run.cells == cells])
+    for cells in sorted({run.cells for run in largest}):
+        fitted, held_out = split([run for run in largest if run.cells == cells])
         made = calibrate.calibrate(fitted, "one machine")
-        found.append(_own(cells, False, fitted, held_out, made))
-    return found + _other_grids(measured)
+        found.append(_own(HeldOut.FREQUENCY, cells, fitted, held_out, made))
+    return found + _other_grids(largest) + _other_ranks(measured, places)
+
+
+def _place(run: Run) -> tuple[int, int]:
+    return run.nodes, run.cores
 
 
 def _own(
-    cells: int, other: bool, fitted: Sequence[Run], held_out: Sequence[Run], made: Calibration
+    by: HeldOut,
+    cells: int,
+    fitted: Sequence[Run],
+    held_out: Sequence[Run],
+    made: Calibration,
+    known: Sequence[Run] | None = None,
 ) -> Own:
-    checked = validate.validate(made.file.build(), held_out, fitted=fitted)
-    return Own(cells, other, tuple(fitted), tuple(held_out), made, checked)
+    """`known` is what the baselines are made of, where that is more than was fitted to."""
+    checked = validate.validate(made.file.build(), held_out, fitted=known or fitted)
+    ranks = only((run.nodes * run.cores for run in held_out), "numbers of ranks")
+    return Own(by, cells, ranks, tuple(fitted), tuple(held_out), made, checked)
 
 
 def _other_grids(measured: Sequence[Run]) -> list[Own]:
@@ -90,16 +114,28 @@ def _other_grids(measured: Sequence[Run]) -> list[Own]:
         profile = [run for run in mine if not run.writes]
         numbers = calibrate.calibrate(theirs, "one machine").file.build().parameters
         differing = {one.name: one for one in numbers}.get(DISCREPANCY)
-        made = calibrate.calibrate([*profile, *written], "one machine", discrepancy=differing)
-        checked = validate.validate(made.file.build(), kept, fitted=[*theirs, *profile])
-        fitted = (*profile, *written)
-        found.append(Own(cells, True, fitted, tuple(kept), made, checked))
+        fitted = [*profile, *written]
+        made = calibrate.calibrate(fitted, "one machine", discrepancy=differing)
+        found.append(_own(HeldOut.GRID, cells, fitted, kept, made, [*theirs, *profile]))
     return found
 
 
-def scores(own: Sequence[Own], other_grid: bool) -> list[Score]:
-    """The model beside its baselines, over what was kept out by frequency or by grid."""
-    return validate.scores(one.validation for one in own if one.is_other_grid == other_grid)
+def _other_ranks(measured: Sequence[Run], places: Sequence[tuple[int, int]]) -> list[Own]:
+    """Each number of ranks predicted from what another one wrote, and from steps without output."""
+    found = []
+    for cells in sorted({run.cells for run in measured}):
+        mine = [run for run in measured if run.cells == cells]
+        for source, place in itertools.permutations(places, 2):
+            fitted = [run for run in mine if not run.writes or _place(run) == source]
+            kept = [run for run in mine if run.writes and _place(run) == place]
+            made = calibrate.calibrate(fitted, "one machine")
+            found.append(_own(HeldOut.RANKS, cells, fitted, kept, made))
+    return found
+
+
+def scores(own: Sequence[Own], by: HeldOut) -> list[Score]:
+    """The model beside its baselines, over what was kept out in one way."""
+    return validate.scores(one.validation for one in own if one.by == by)
 
 
 @dataclass(frozen=True)
@@ -134,7 +170,7 @@ def conditions(own: Sequence[Own], path: Path = PATH) -> Conditions:
     counts = Counter(
         (str(run.approach), run.cells, run.output_every)
         for one in own
-        if not one.is_other_grid
+        if one.by == HeldOut.FREQUENCY
         for run in (*one.fitted, *one.held_out)
         if run.writes
     )

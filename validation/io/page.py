@@ -26,9 +26,6 @@ from validation.io.own import Own
 from validation.io.simgrid import section
 
 DRAWS = 20_000
-HELD_OUT = {"another frequency of output": False, "another grid": True}
-"""How our own runs were held out, in words, and whether by grid."""
-
 FIGURES = (
     ("2", "energy, time and power by approach, Nancy", "energies in Table 2; time and power not"),
     ("3", "energy by frequency of output, Nancy", "every 10 steps in Table 2; the rest not"),
@@ -260,12 +257,12 @@ def as_object(study: Study) -> dict[str, Any]:
         "extended_model_mean_error_best_draw": study.nearest_mean_error,
         "extended_model_mean_error_medians": study.median_mean_error,
         "own_runs": [
-            {"cells": one.cells, "is_other_grid": one.is_other_grid} | one.validation.as_object()
+            {"held_out_by": str(one.by), "cells": one.cells} | one.validation.as_object()
             for one in study.own
         ],
         "held_out": {
-            name: [score.as_object() for score in own.scores(study.own, other)]
-            for name, other in HELD_OUT.items()
+            str(by): [score.as_object() for score in own.scores(study.own, by)]
+            for by in own.HeldOut
         },
         "coverage": {"inside_95_percent": study.coverage[0], "runs": study.coverage[1]},
         "claims": pages.records(claims_table(study)),
@@ -307,9 +304,9 @@ def _told(measured: Sequence[Own]) -> dict[str, Any]:
     if not measured:
         return {}
     held_out = [
-        (name, found, validate.told(found))
-        for name, other in HELD_OUT.items()
-        if (found := own.scores(measured, other))
+        (str(by), found, validate.told(found))
+        for by in own.HeldOut
+        if (found := own.scores(measured, by))
     ]
     return {"held_out": held_out, "how": own.conditions(measured)}
 

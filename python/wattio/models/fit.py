@@ -335,9 +335,9 @@ def blocked_share(runs: Sequence[Run], power_max_w: Parameter) -> tuple[Paramete
 def discrepancy(runs: Sequence[Run], platform: Platform) -> tuple[Parameter | None, Fit]:
     """By how much whole runs differ from what the model says with all numbers fitted to them.
 
-    Of those on the grid that the profile of computing is of, on all nodes and cores. The numbers
-    are fitted to parts of runs (steps, writing, waiting), not to their times, so that these times
-    test what the model makes of the parts; the interval is that of a deviation by chi-squared.
+    Of those on the grid that the profile of computing is of. The numbers are fitted to parts of
+    runs (steps, writing, waiting), not to their times, so that these times test what the model
+    makes of the parts; the interval is that of a deviation by chi-squared.
     None for fewer than three runs.
     """
     from scipy.stats import chi2
@@ -345,14 +345,12 @@ def discrepancy(runs: Sequence[Run], platform: Platform) -> tuple[Parameter | No
     what = "whole runs that were fitted to"
     values = central(platform.parameters)
     used = [
-        run
-        for run in runs
-        if run.writes and run.is_usable and run.cells == platform.base_cells
-        if (run.nodes, run.cores) == (platform.nodes, platform.cores)
+        run for run in runs if run.writes and run.is_usable and run.cells == platform.base_cells
     ]
     squares = 0.0
     for run in used:
-        found = scenario.predict(run.approach, platform, run.application, values)
+        here = platform.with_ranks(run.nodes, run.cores)
+        found = scenario.predict(run.approach, here, run.application, values)
         squares += math.log(run.time_s / float(found.time_s)) ** 2
     count = len(used)
     if count < DISCREPANCY_RUNS:

@@ -55,6 +55,10 @@ class Platform:
         speedups = [*self.cores_speedup.parameters, *self.nodes_speedup.parameters]
         return [*self.numbers, *speedups]
 
+    def with_ranks(self, nodes: int, cores: int) -> Platform:
+        """The same rates and speedups, with so many nodes of so many cores."""
+        return replace(self, nodes=nodes, cores=cores)
+
 
 @dataclass(frozen=True)
 class Application:

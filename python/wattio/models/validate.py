@@ -55,6 +55,7 @@ class Ranking:
     `regret` is how much longer the predicted first takes than the measured one, as measured.
     """
 
+    ranks: int
     cells: int
     output_every: int
     measured: tuple[Approach, ...]
@@ -97,6 +98,8 @@ class Validation:
                 {
                     "repetitions": one.repetitions,
                     "approach": str(one.run.approach),
+                    "nodes": one.run.nodes,
+                    "ranks": one.run.nodes * one.run.cores,
                     "cells": one.run.cells,
                     "output_every": one.run.output_every,
                     "time_s_measured": one.measured_s,
@@ -111,6 +114,7 @@ class Validation:
             ],
             "rankings": [
                 {
+                    "ranks": one.ranks,
                     "cells": one.cells,
                     "output_every": one.output_every,
                     "measured": [str(approach) for approach in one.measured],
@@ -257,11 +261,12 @@ def validate(
 ) -> Validation:
     """Predict runs that wrote, and rank the approaches of runs that are alike but for those.
 
-    The baselines are made of the runs that the platform was fitted to.
+    Each on as many nodes and ranks as it had, where the platform has speedups for those. The
+    baselines are made of the runs that the platform was fitted to.
     """
     line = baselines.line(fitted)
     left_out = []
-    groups: dict[tuple[Approach, int, int, int], list[Run]] = {}
+    groups: dict[tuple[Approach, int, int, int, int, int], list[Run]] = {}
     for run in runs:
         if not run.writes:
             continue
@@ -269,13 +274,14 @@ def validate(
         if why is not None:
             left_out.append((run, why))
             continue
-        key = (run.approach, run.cells, run.output_every, run.steps)
+        key = (run.approach, run.nodes, run.cores, run.cells, run.output_every, run.steps)
         groups.setdefault(key, []).append(run)
     values = parameter.draw(platform.parameters, DRAWS, seed)
     compared = []
     for alike in groups.values():
         one = alike[0]
-        found = scenario.predict(one.approach, platform, one.application, values)
+        here = platform.with_ranks(one.nodes, one.cores)
+        found = scenario.predict(one.approach, here, one.application, values)
         found = scenario.discrepant(found, one.application, values, seed)
         measured_s = float(np.median([run.time_s for run in alike]))
         always = None if line is None else line.time_s(one, baselines.ALWAYS)
@@ -297,27 +303,26 @@ def _unpredictable(run: Run, platform: Platform) -> str | None:
         return "dumps failed or were dropped"
     if run.written_through:
         return "ranks that compute wrote by themselves, as the buffer was full"
-    if (run.nodes, run.cores) != (platform.nodes, platform.cores):
-        return f"{run.nodes} nodes of {run.cores} ranks, not {platform.nodes} of {platform.cores}"
     try:
         central = parameter.central(platform.parameters)
-        scenario.predict(run.approach, platform, run.application, central)
+        here = platform.with_ranks(run.nodes, run.cores)
+        scenario.predict(run.approach, here, run.application, central)
     except InputError as error:
         return str(error)
     return None
 
 
 def _rankings(compared: Sequence[Compared]) -> list[Ranking]:
-    groups: dict[tuple[int, int, int], dict[Approach, Compared]] = {}
+    groups: dict[tuple[int, int, int, int, int], dict[Approach, Compared]] = {}
     for one in compared:
-        key = (one.run.cells, one.run.output_every, one.run.steps)
+        key = (one.run.nodes, one.run.cores, one.run.cells, one.run.output_every, one.run.steps)
         groups.setdefault(key, {})[one.run.approach] = one
     found = []
-    for (cells, every, _), approaches in sorted(groups.items()):
+    for (nodes, cores, cells, every, _), approaches in sorted(groups.items()):
         if len(approaches) < 2:
             continue
         order = sorted(approaches, key=lambda a: approaches[a].measured_s)
         guess = sorted(approaches, key=lambda a: approaches[a].time_s.estimate)
         regret = approaches[guess[0]].measured_s / approaches[order[0]].measured_s - 1
-        found.append(Ranking(cells, every, tuple(order), tuple(guess), regret))
+        found.append(Ranking(nodes * cores, cells, every, tuple(order), tuple(guess), regret))
     return found
