@@ -145,11 +145,16 @@ def test_a_wrong_offset_leaves_a_hole(store: Made) -> None:
         fields(store.output, 4)
 
 
-def test_halos_are_no_holes(store: Made) -> None:
+def test_halos_are_no_holes_and_are_told(store: Made, capsys: pytest.CaptureFixture[str]) -> None:
     leave(store, 4, 0, slice(0, 3))
     leave(store, 4, 1, slice(1, 4))
-    assert inspect(store.output)[-1].problems == []
+    found = inspect(store.output)[-1]
+    assert found.problems == []
+    assert found.notes == ["u: blocks overlap by 12 elements: of each, one is read"]
     assert np.array_equal(fields(store.output, 4)["u"], FIELD + 4)
+    run("inspect", str(store.output), "--json")
+    dumps = json.loads(capsys.readouterr().out)["dumps"]
+    assert [one["step"] for one in dumps if one["notes"]] == [4]
 
 
 Extent = tuple[int, int]

@@ -116,8 +116,9 @@ def inspect(folder: Path, /, *, as_json: AsJson = False) -> int:
     table.add_column("approach")
     table.add_column("what is wrong")
     for dump in found:
-        more = f" (and {len(dump.problems) - _SHOWN} more)" if len(dump.problems) > _SHOWN else ""
-        wrong = "; ".join(dump.problems[:_SHOWN]) + more
+        told = [*dump.problems, *(f"note: {note}" for note in dump.notes)]
+        more = f" (and {len(told) - _SHOWN} more)" if len(told) > _SHOWN else ""
+        wrong = "; ".join(told[:_SHOWN]) + more
         table.add_row(
             str(dump.step),
             str(dump.files),

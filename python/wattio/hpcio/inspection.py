@@ -111,6 +111,8 @@ class Dump:
     """Blocks whose checksums were compared."""
 
     problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What is no problem, and may not be meant."""
 
     def as_json(self) -> dict[str, Any]:
         """The dump as plain data."""
@@ -224,6 +226,7 @@ def _whole(step: int, path: Path) -> Dump:
             f"manifest: is of step {found.step}: one folder was copied over another"
         )
     dump.problems += absent(found)
+    dump.notes += shared(found)
     for part in found.parts:
         if not (path / part.file).is_file():
             dump.problems.append(f"{part.file}: is missing, with the blocks of ranks {part.ranks}")
@@ -245,13 +248,25 @@ def absent(found: Manifest) -> Iterator[str]:
     have = {rank for part in found.parts for rank in part.ranks}
     if missing := sorted(set(found.ranks) - have):
         yield f"ranks {missing} are missing"
+    for (name, shape), those in _members(found).items():
+        if count := math.prod(shape) - layout.covered(those):
+            yield f"{name}: {count} of {math.prod(shape)} elements are missing"
+
+
+def shared(found: Manifest) -> Iterator[str]:
+    """Where blocks overlap, as halos do, or wrong offsets."""
+    for (name, _), those in _members(found).items():
+        if count := sum(math.prod(one.shape) for one in those) - layout.covered(those):
+            yield f"{name}: blocks overlap by {count} elements: of each, one is read"
+
+
+def _members(found: Manifest) -> dict[tuple[str, tuple[int, ...]], list[Block]]:
+    """The blocks of each global field."""
     members: dict[tuple[str, tuple[int, ...]], list[Block]] = {}
     for fact in found.blocks:
         if fact.global_shape is not None:
             members.setdefault((fact.name, fact.global_shape), []).append(fact.block)
-    for (name, shape), those in members.items():
-        if count := math.prod(shape) - layout.covered(those):
-            yield f"{name}: {count} of {math.prod(shape)} elements are missing"
+    return members
 
 
 def _partial(step: int, path: Path) -> Dump:
