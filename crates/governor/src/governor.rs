@@ -72,6 +72,12 @@ impl Governor {
         self.host.breaker.close();
     }
 
+    /// Full speed for a reason of somebody above, until it is `None` again. The breaker stays as it
+    /// is, and so does a pause.
+    pub fn force_full_speed(&mut self, why: Option<&'static str>) {
+        self.host.forced_from_above = why;
+    }
+
     /// Whether it is paused.
     #[must_use]
     pub fn is_paused(&self) -> bool {

@@ -27,6 +27,8 @@ pub(crate) struct Host {
     pub breaker: Breaker,
     pub account: Account,
     pub is_paused: bool,
+    /// Why whoever holds the governor wants full speed.
+    pub forced_from_above: Option<&'static str>,
     pub events: Vec<Event>,
     /// What the machine is set to.
     pub in_force: Action,
@@ -75,6 +77,7 @@ impl Host {
             breaker: Breaker::new(parts.settings.breaker),
             account: Account::default(),
             is_paused: false,
+            forced_from_above: None,
             events: Vec::new(),
             in_force: full.clone(),
             sample: None,
@@ -153,7 +156,8 @@ impl Host {
             return Some("paused".to_owned());
         }
         let open = self.breaker.open(at).map(|trip| trip.reason().to_owned());
-        open.or_else(|| problems.into_iter().next()).or(spoiled)
+        let above = || self.forced_from_above.map(str::to_owned);
+        open.or_else(|| problems.into_iter().next()).or(spoiled).or_else(above)
     }
 
     /// Turns the knobs where the setting changed or is due to be looked at again.

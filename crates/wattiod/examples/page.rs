@@ -88,6 +88,7 @@ impl Scene {
             power: self.power(step, share, load),
             shadow,
             compared: None,
+            alternation: None,
             counts: Counts {
                 violations: if self.has("broken") { 68_600 } else { 84 },
                 ..counts(step, self.has("shadow"))

@@ -1,5 +1,6 @@
 //! `wattiod observe` and `wattiod run`: from the first look at the host to the last restore.
 
+use crate::alternation::Plan;
 use crate::assembly::{BadInput, Environment, Source, assemble};
 use crate::control::{Answer, Wattiod};
 use crate::daemon::{Daemon, Mode, Next};
@@ -33,6 +34,8 @@ pub struct Options {
     pub config: Configured,
     /// Where to keep windows and events; `None` keeps none.
     pub results: Option<PathBuf>,
+    /// Governing by turns with full speed, to measure what it does.
+    pub alternate: Option<Plan>,
     /// How long; `None`: until told to stop.
     pub duration: Option<Duration>,
     /// Where the host's files lie.
@@ -253,7 +256,10 @@ fn build(
         }
     };
     let around = Environment { root: &options.root, clock };
-    let daemon = assemble(source, writer, around)?;
+    let mut daemon = assemble(source, writer, around)?;
+    if let Some(plan) = options.alternate {
+        daemon.alternate(plan, clock);
+    }
     detail(|| {
         let Status { policy, latency, groups, power, .. } = daemon.status(clock);
         let groups: Vec<_> = groups

@@ -1,10 +1,12 @@
 //! The parts of the daemon. `main.rs` reads arguments and puts them together.
 
+pub mod alternation;
 pub mod assembly;
 pub mod compared;
 pub mod control;
 pub mod daemon;
 pub mod doctor;
+pub mod effect;
 pub mod govern;
 pub mod log;
 pub mod metrics;

@@ -1,5 +1,6 @@
 //! The daemon's status: one object for `status --json`, the page and the metrics.
 
+pub use crate::alternation::AlternationStatus;
 pub use wattio_host::ledger::PowerStatus;
 
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,9 @@ pub struct Status {
     /// In shadow mode, the other law that was asked for beside.
     #[serde(default)]
     pub compared: Option<ComparedStatus>,
+    /// What governing by turns with full speed has shown, where that was asked for.
+    #[serde(default)]
+    pub alternation: Option<AlternationStatus>,
     /// Counts since the start.
     pub counts: Counts,
     /// The daemon's own cost.

@@ -1,6 +1,7 @@
 //! The status as text: one line, a page, and the result of shadow mode.
 
-use crate::status::{PowerStatus, Status};
+use crate::effect::Interval;
+use crate::status::{AlternationStatus, PowerStatus, Status};
 use std::fmt::Write;
 
 /// The status in one line.
@@ -61,6 +62,9 @@ pub fn page(status: &Status) -> String {
         rows.push(("group", format!("{}: {text}", group.name)));
     }
     rows.extend(power_rows(&status.power));
+    if let Some(found) = &status.alternation {
+        rows.push(("alternation", alternation(found, &status.power)));
+    }
     let counts = &status.counts;
     rows.push(("windows", counts.windows.to_string()));
     rows.push((
@@ -170,6 +174,9 @@ pub fn verdict(status: &Status) -> String {
             other.windows_bounded
         );
     }
+    if let Some(found) = &status.alternation {
+        let _ = write!(text, "\nby alternation: {}", alternation(found, power));
+    }
     if let Some(loss) = counts.loss_mean {
         let estimate = if would.is_empty() { "" } else { " (estimate)" };
         let _ = write!(
@@ -179,6 +186,49 @@ pub fn verdict(status: &Status) -> String {
         );
     }
     text
+}
+
+/// What alternation has found, in a sentence.
+fn alternation(found: &AlternationStatus, power: &PowerStatus) -> String {
+    let pairs = match found.pairs {
+        1 => "1 pair".to_owned(),
+        count => format!("{count} pairs"),
+    };
+    let Some(saved) = found.power_w_saved else {
+        let why = match (found.pairs, found.power_w_full_speed) {
+            (2.., None) => "power is not known: name a meter or a power model",
+            _ => "an interval takes two",
+        };
+        return match found.latency_change {
+            Some(latency) => format!("{} ({pairs}; {why})", latency_words(latency)),
+            None => format!("{pairs} so far; {why}"),
+        };
+    };
+    let by = match (found.power_is_estimate, &power.meter) {
+        (true, _) => "estimate by the power model",
+        (false, Some(meter)) => meter,
+        (false, None) => "the meter",
+    };
+    let share = found.power_w_full_speed.filter(|full_w| *full_w > 0.0);
+    let of = share.map_or(String::new(), |full_w| {
+        format!(", {:.1} % of {full_w:.1} W", 100.0 * saved.mean / full_w)
+    });
+    let mut text = if saved.is_significant() {
+        let does = if saved.mean > 0.0 { "saves" } else { "costs" };
+        format!("{does} {:.1} W +- {:.1} W{of}", saved.mean.abs(), saved.half_width)
+    } else {
+        let (mean, half) = (saved.mean, saved.half_width);
+        format!("no saving can be told from chance yet ({mean:.1} W +- {half:.1} W{of})")
+    };
+    if let Some(latency) = found.latency_change {
+        let _ = write!(text, ", {}", latency_words(latency));
+    }
+    let _ = write!(text, " (95 % intervals, {pairs}; power: {by})");
+    text
+}
+
+fn latency_words(change: Interval) -> String {
+    format!("mean latency {:+.1} % +- {:.1} %", 100.0 * change.mean, 100.0 * change.half_width)
 }
 
 fn time(us: f64) -> String {
@@ -202,6 +252,7 @@ fn duration(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::alternation::Condition;
     use crate::status::{Counts, LatencyStatus, ShadowStatus};
 
     fn status() -> Status {
@@ -275,6 +326,41 @@ mod tests {
         status.power.meter_trouble = Some("rapl:sum: energy_uj: No such device".into());
         let text = page(&status);
         assert!(text.contains("not measured     rapl:sum: energy_uj: No such device"), "{text}");
+    }
+
+    fn alternating(pairs: u64, saved: Option<Interval>) -> Status {
+        let latency_change = (pairs > 1).then_some(Interval { mean: 0.06, half_width: 0.02 });
+        let found = AlternationStatus {
+            condition: Condition::Governed,
+            stretch_s_governed: 600.0,
+            stretch_s_full_speed: 600.0,
+            seed: 1,
+            pairs,
+            pairs_left_out: 0,
+            power_w_full_speed: saved.map(|_| 65.0),
+            power_w_saved: saved,
+            power_is_estimate: false,
+            latency_change,
+            requests_per_s_change: None,
+        };
+        let power = PowerStatus { meter: Some("rapl:sum".into()), ..PowerStatus::default() };
+        Status { alternation: Some(found), power, ..status() }
+    }
+
+    #[test]
+    fn what_alternation_found_is_told_with_its_interval() {
+        let saved = |half_width| Some(Interval { mean: 9.1, half_width });
+        let text = verdict(&alternating(12, saved(0.8)));
+        let told = "by alternation: saves 9.1 W +- 0.8 W, 14.0 % of 65.0 W, mean latency +6.0 % +- \
+                    2.0 % (95 % intervals, 12 pairs; power: rapl:sum)";
+        assert!(text.contains(told), "{text}");
+        assert!(page(&alternating(12, saved(0.8))).contains("saves 9.1 W +- 0.8 W"));
+        let text = verdict(&alternating(12, saved(12.0)));
+        assert!(text.contains("no saving can be told from chance yet (9.1 W +- 12.0 W"), "{text}");
+        let text = verdict(&alternating(1, None));
+        assert!(text.contains("1 pair so far; an interval takes two"), "{text}");
+        let text = verdict(&alternating(4, None));
+        assert!(text.contains("+6.0 % +- 2.0 % (4 pairs; power is not known"), "{text}");
     }
 
     #[test]

@@ -7,9 +7,11 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use wattio_governor::Severity;
+use wattio_governor::{Clock, Severity};
 use wattio_host::Root;
+use wattio_host::clock::HostClock;
 use wattio_units::Seconds;
+use wattiod::alternation::{Plan, SHARES, SHORTEST};
 use wattiod::daemon::Mode;
 use wattiod::govern::{Configured, Ended, Options, govern};
 use wattiod::log::{complain, log};
@@ -50,7 +52,9 @@ pub struct Observe {
 #[command(after_help = "\
 Examples:
   wattiod run                                       as /etc/wattiod.toml says
-  wattiod run nas.toml --duration '8 h' --out /var/tmp/results")]
+  wattiod run nas.toml --duration '8 h' --out /var/tmp/results
+  wattiod run nas.toml --alternate '10 min' --duration '8 h'     measure what governing does here
+  wattiod run nas.toml --alternate '10 min' --governed-share 1%  a first trial: 1 % of the time")]
 pub struct Run {
     /// The configuration.
     #[arg(default_value = CONFIG)]
@@ -58,6 +62,13 @@ pub struct Run {
     /// How long, such as "8 h"; until told to end when nothing is said.
     #[arg(long)]
     duration: Option<Seconds>,
+    /// Govern by turns with full speed, so long each, and tell what that saves and costs here, with
+    /// intervals; the order is drawn. At least 10 s.
+    #[arg(long, value_name = "LENGTH", value_parser = stretch)]
+    alternate: Option<Duration>,
+    /// With --alternate: the share of time under governing; the shorter of the two lasts LENGTH.
+    #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = share, requires = "alternate")]
+    governed_share: f64,
     /// Keep every window there, for `wattio report` (70 MB a day).
     #[arg(long)]
     out: Option<PathBuf>,
@@ -81,8 +92,34 @@ impl Observe {
 impl Run {
     pub fn run(&self, root: Root) -> Result<ExitCode> {
         let config = Configured::File(self.config.clone());
-        let options = options(Mode::Run, config, self.duration, self.out.clone(), root);
+        let mut options = options(Mode::Run, config, self.duration, self.out.clone(), root);
+        // Of the time it is: the next run has another order.
+        let seed = HostClock::start().utc_ns();
+        let governed = self.governed_share;
+        options.alternate = self.alternate.map(|stretch| Plan { stretch, governed, seed });
         finish(&govern(&options)?, self.json)
+    }
+}
+
+/// The length of a stretch.
+fn stretch(text: &str) -> Result<Duration, String> {
+    let span: Seconds = text.parse().map_err(|error| format!("{error}"))?;
+    match Duration::try_from_secs_f64(span.0) {
+        Ok(span) if span >= SHORTEST => Ok(span),
+        _ => Err(format!("allowed: from {} s", SHORTEST.as_secs())),
+    }
+}
+
+/// A share of time, such as "1 %" or 0.01.
+fn share(text: &str) -> Result<f64, String> {
+    let number = text.trim();
+    let found = match number.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
+        None => number.parse(),
+    };
+    match found {
+        Ok(share) if SHARES.contains(&share) => Ok(share),
+        _ => Err("allowed: 0.1% to 99.9%".to_owned()),
     }
 }
 
@@ -97,6 +134,7 @@ fn options(
     Options {
         mode,
         config,
+        alternate: None,
         results,
         duration: duration.map(span),
         root,

@@ -2,6 +2,7 @@
 
 mod view;
 
+use crate::alternation::{AT_FULL_SPEED, Alternation, Condition, Plan, Window};
 use crate::compared::Compared;
 use crate::control::{Answer, Request};
 use crate::status::{EventStatus, Status};
@@ -84,6 +85,7 @@ pub struct Daemon {
     stepped_utc_ns: u64,
     sampled_at: Duration,
     own: Overhead,
+    alternation: Option<Alternation>,
     /// Events that were not logged yet.
     untold: Vec<EventStatus>,
 }
@@ -121,13 +123,35 @@ impl Daemon {
             stepped_utc_ns: clock.utc_ns(),
             sampled_at: now,
             own: Overhead::new(),
+            alternation: None,
             untold: Vec::new(),
         }
+    }
+
+    /// Governs by turns with full speed from now on, to measure the difference.
+    pub fn alternate(&mut self, plan: Plan, clock: &dyn Clock) {
+        let alternation = Alternation::new(plan, clock.now());
+        self.follow(alternation.condition());
+        self.alternation = Some(alternation);
+    }
+
+    fn follow(&mut self, condition: Condition) {
+        let why = (condition == Condition::FullSpeed).then_some(AT_FULL_SPEED);
+        self.parts.governor.force_full_speed(why);
     }
 
     /// One tick of the governor and its bookkeeping.
     pub fn tick(&mut self, clock: &dyn Clock) -> Next {
         let began = Instant::now();
+        if let Some(alternation) = &mut self.alternation {
+            if self.parts.governor.is_paused() {
+                alternation.spoil();
+            }
+            if alternation.advance(clock.now()) {
+                let condition = alternation.condition();
+                self.follow(condition);
+            }
+        }
         let before = self.parts.governor.driver().insight().mode;
         let tick = self.parts.governor.tick(clock.now());
         for event in tick.events {
@@ -154,7 +178,8 @@ impl Daemon {
             self.own.step(began.elapsed());
         }
         let events = std::mem::take(&mut self.untold);
-        Next { at: tick.next, stepped, events }
+        let turn = self.alternation.as_ref().map_or(Duration::MAX, Alternation::until);
+        Next { at: tick.next.min(turn), stepped, events }
     }
 
     /// Answers a request from the socket.
@@ -243,6 +268,16 @@ impl Daemon {
         let groups = here.as_deref().zip(full.as_deref());
         self.power = self.parts.ledger.window(step.dt, rate, groups, step.truth.power);
         self.forecast(&step, rate);
+        if let Some(alternation) = &mut self.alternation {
+            let window = Window {
+                dt_s: step.dt.0,
+                requests: latency.map_or(0, |latency| latency.requests),
+                latency_us_mean: latency.and_then(|latency| latency.latency_us_mean),
+                measured_w: self.power.measured_w,
+                estimated_w: self.power.estimated_w,
+            };
+            alternation.window(clock.now(), &window);
+        }
         let DaemonParts { compared, ledger, .. } = &mut self.parts;
         if let Some(compared) = compared {
             let estimate_w = |groups: &[GroupObservation]| ledger.estimate_w(groups, rate);

@@ -1,6 +1,7 @@
 //! The daemon's status.
 
 use super::{Daemon, GroupInfo, Mode};
+use crate::alternation::Alternation;
 use crate::compared::Compared;
 use crate::status::{Counts, GroupStatus, LatencyStatus, PowerStatus, ShadowStatus, Status};
 use wattio_governor::Clock;
@@ -31,6 +32,7 @@ impl Daemon {
             power: self.power_status(),
             shadow: (parts.mode == Mode::Observe).then(|| self.shadow_status()),
             compared: parts.compared.as_ref().map(Compared::status),
+            alternation: self.alternation.as_ref().map(Alternation::status),
             counts: self.counts(),
             own: self.own.cost(),
             events: self.events.iter().cloned().collect(),

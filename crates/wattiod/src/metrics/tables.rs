@@ -1,7 +1,7 @@
 //! The metrics, as data.
 
 use super::{GroupMetric, Metric};
-use crate::status::{ShadowStatus, Status};
+use crate::status::{AlternationStatus, ShadowStatus, Status};
 
 const US_PER_S: f64 = 1e6;
 
@@ -106,6 +106,36 @@ pub(super) const GAUGES: &[Metric] = &[
         name: "wattio_model_error_ratio_p90",
         help: "90th percentile of the error of the estimated latency over windows kept out.",
         value: |status| shadow(status, |shadow| shadow.error_p90),
+    },
+    Metric {
+        name: "wattio_alternation_pairs",
+        help: "Pairs of a stretch under governing and one at full speed, with --alternate.",
+        value: |status| found(status, |found| Some(found.pairs as f64)),
+    },
+    Metric {
+        name: "wattio_alternation_saved_watts_mean",
+        help: "Power at full speed less that under governing, by alternation.",
+        value: |status| found(status, |found| Some(found.power_w_saved?.mean)),
+    },
+    Metric {
+        name: "wattio_alternation_saved_watts_half_width",
+        help: "Half the width of its 95 % interval.",
+        value: |status| found(status, |found| Some(found.power_w_saved?.half_width)),
+    },
+    Metric {
+        name: "wattio_alternation_saved_is_estimate",
+        help: "1 if that is by the power model, as no meter was there.",
+        value: |status| found(status, |found| flag(found.power_is_estimate)),
+    },
+    Metric {
+        name: "wattio_alternation_latency_change_ratio_mean",
+        help: "Mean latency under governing over that at full speed, less 1, by alternation.",
+        value: |status| found(status, |found| Some(found.latency_change?.mean)),
+    },
+    Metric {
+        name: "wattio_alternation_latency_change_ratio_half_width",
+        help: "Half the width of its 95 % interval.",
+        value: |status| found(status, |found| Some(found.latency_change?.half_width)),
     },
     Metric {
         name: "wattio_step_seconds_mean",
@@ -282,4 +312,8 @@ fn seconds(us: Option<f64>) -> Option<f64> {
 
 fn shadow(status: &Status, value: impl Fn(&ShadowStatus) -> Option<f64>) -> Option<f64> {
     status.shadow.as_ref().and_then(value)
+}
+
+fn found(status: &Status, value: fn(&AlternationStatus) -> Option<f64>) -> Option<f64> {
+    status.alternation.as_ref().and_then(value)
 }

@@ -1,9 +1,11 @@
 //! A status in which everything is known.
 
 use wattio_governor::Severity;
+use wattiod::alternation::Condition;
+use wattiod::effect::Interval;
 use wattiod::status::{
-    Counts, EventStatus, GroupStatus, LatencyStatus, OverheadStatus, PowerStatus, ShadowStatus,
-    Status,
+    AlternationStatus, Counts, EventStatus, GroupStatus, LatencyStatus, OverheadStatus,
+    PowerStatus, ShadowStatus, Status,
 };
 
 /// A status in which everything is known.
@@ -33,6 +35,19 @@ pub fn full_status() -> Status {
             estimated_span_s: 1800.0,
         }),
         compared: None,
+        alternation: Some(AlternationStatus {
+            condition: Condition::Governed,
+            stretch_s_governed: 600.0,
+            stretch_s_full_speed: 600.0,
+            seed: 1,
+            pairs: 12,
+            pairs_left_out: 1,
+            power_w_full_speed: Some(65.0),
+            power_w_saved: Some(Interval { mean: 9.125, half_width: 0.75 }),
+            power_is_estimate: false,
+            latency_change: Some(Interval { mean: 0.0625, half_width: 0.015625 }),
+            requests_per_s_change: Some(Interval { mean: -0.001, half_width: 0.002 }),
+        }),
         counts: counts(),
         own: OverheadStatus { cpu_s: 1.25, resident_bytes: 8_000_000, step_us_mean: Some(32.0) },
         events: vec![EventStatus {
