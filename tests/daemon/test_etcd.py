@@ -204,6 +204,27 @@ def test_every_thread_of_the_server_moves_and_moves_back(tmp_path: Path, etcd: E
         assert all(mask == ALL for mask in etcd.allowed())
 
 
+def test_by_turns_with_full_speed_the_difference_is_told(tmp_path: Path, etcd: Etcd) -> None:
+    half = 'name = "fixed"\nsettings = { cores_share = 0.5 }'
+    place = Place(tmp_path, configuration(etcd, half))
+    more = ("--alternate", "5 s", "--out", str(tmp_path / "results"))
+    with Load(etcd.url, 2), start("run", place, *more) as daemon:
+        found = place.wait_until(lambda status: status["alternation"]["pairs"] >= 2)["alternation"]
+        assert daemon.send(signal.SIGTERM).end() == 0, daemon.log
+        assert all(mask == ALL for mask in etcd.allowed())
+    # No meter: half of the cores less is the power model's word, and called so.
+    assert found["power_is_estimate"]
+    assert 0 < found["power_w_saved"]["mean"] < found["power_w_full_speed"]
+    assert found["latency_change"]["half_width"] > 0
+    by_turns = [row["cores"] for row in place.windows() if row["forced"] is not None]
+    governed = [row["cores"] for row in place.windows() if row["forced"] is None]
+    assert by_turns.count([len(ALL)]) >= len(by_turns) - 5
+    assert governed.count([len(ALL) // 2]) >= len(governed) - 5
+    told = " ".join(daemon.log)
+    assert "by alternation: " in told
+    assert "estimate by the power model" in told
+
+
 # An fsync's latency varies by itself: so much counts as stable here, and so little as a burst, that
 # some windows keep the bound and others break it.
 TREMBLING = """name = "pacer"

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from wattio.cli import main
-from wattio.kinds.governor import folder
+from wattio.kinds.governor import folder, journal
 from wattio.report import make
 from wattio.report.drawing import POINTS
 from wattio.report.governor import gather, phrases
@@ -140,6 +140,33 @@ def test_nothing_saved_is_said_plainly(tmp_path: Path) -> None:
         row["power_w_full_speed_estimated"] = row["power_w_estimated"]
     headline, _ = said(fake.write(tmp_path / "r", rows))
     assert headline == "Over 3 min 20 s, pacer would have saved nothing (estimate)."
+
+
+BY_TURNS = {
+    "condition": "governed",
+    "pairs": 12,
+    "power_w_full_speed": 65.0,
+    "power_w_saved": {"mean": 9.1, "half_width": 0.8},
+    "power_is_estimate": False,
+    "latency_change": {"mean": 0.06, "half_width": 0.02},
+}
+
+
+def test_what_alternation_has_shown_is_told_and_is_no_doubt(tmp_path: Path) -> None:
+    rows = fake.windows(COUNT, mode="run")
+    for row in rows[100:300]:
+        row["forced"] = journal.BY_TURNS
+    power = {"meter": "rapl:sum", "model": None}
+    status = {**fake.summary(COUNT, mode="run"), "alternation": BY_TURNS, "power": power}
+    result = fake.write(tmp_path / "r", rows, mode="run", status=status)
+    text = make(result).read_text(encoding="utf-8").translate(PLAIN)
+    assert "9.1 ± 0.8 W, 14.0 % of 65.0 W" in text
+    assert "+6.0 ± 2.0 %" in text
+    assert "measured, rapl:sum; 95 % interval over 12 pairs" in text
+    assert "FORCED" not in text
+    daemon = Path(__file__).parents[2] / "crates" / "wattiod"
+    for names_it in ("src/alternation.rs", "page/view.js"):
+        assert f'"{journal.BY_TURNS}"' in (daemon / names_it).read_text()
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])

@@ -216,6 +216,17 @@ def test_why_full_speed_is_forced_or_paused(serve: Serve, browser: Chromium) -> 
     browser.wait("!document.getElementById('paused').hidden")
 
 
+def test_what_governing_by_turns_has_shown(serve: Serve, browser: Chromium) -> None:
+    browser.open(serve("step_ms=20", "meter", "by-turns"))
+    browser.wait("document.getElementById('alternation-facts') !== null")
+    shown = " ".join(text(browser, "alternation-facts").split())
+    assert "29.1 W ± 1.80 W" in shown
+    assert "6.0 % ± 2.0 %" in shown
+    # It is as it was asked for: no warning.
+    assert browser.evaluate("document.getElementById('forced').hidden")
+    assert browser.console == []
+
+
 def test_a_lost_connection_is_said_and_comes_back(
     server: Path, serve: Serve, browser: Chromium
 ) -> None:

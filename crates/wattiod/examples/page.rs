@@ -1,7 +1,7 @@
 //! Serves page, metrics and control socket from a made-up status, to look at and to test with.
 //!
 //! `cargo run -p wattiod --example page -- [listen=ADDRESS] [socket=PATH] [step_ms=500]
-//! [shadow] [no-estimate] [meter] [forced] [paused] [over] [broken] [bare]`
+//! [shadow] [no-estimate] [meter] [forced] [paused] [over] [broken] [bare] [by-turns]`
 //!
 //! Each step stands for half a second of the made-up server, however long it takes. Ends when its
 //! standard input does.
@@ -11,7 +11,9 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use wattio_governor::Severity;
 use wattio_service::{Service, ServiceRequest, ServiceSettings};
+use wattiod::alternation::{AT_FULL_SPEED, AlternationStatus, Condition};
 use wattiod::control::{Answer, Request, Wattiod};
+use wattiod::effect::Interval;
 use wattiod::status::{
     Counts, EventStatus, GroupStatus, LatencyStatus, OverheadStatus, PowerStatus, ShadowStatus,
     Status,
@@ -60,10 +62,13 @@ impl Scene {
             policy: "pacer".to_owned(),
             state: Some(if held { "unstable" } else { "stable" }.to_owned()),
             reason: if held { "full speed" } else { "there is room: fewer cores" }.to_owned(),
-            forced: self.has("forced").then(|| {
-                "the newest sample of prometheus http://127.0.0.1:2379/metrics is 3.2 s old"
-                    .to_owned()
-            }),
+            forced: self
+                .has("forced")
+                .then_some(
+                    "the newest sample of prometheus http://127.0.0.1:2379/metrics is 3.2 s old",
+                )
+                .or(self.has("by-turns").then_some(AT_FULL_SPEED))
+                .map(str::to_owned),
             paused: self.paused,
             utc_ns: ns(seconds),
             uptime_s: 86_400.0 + seconds,
@@ -88,7 +93,7 @@ impl Scene {
             power: self.power(step, share, load),
             shadow,
             compared: None,
-            alternation: None,
+            alternation: self.has("by-turns").then(by_turns),
             counts: Counts {
                 violations: if self.has("broken") { 68_600 } else { 84 },
                 ..counts(step, self.has("shadow"))
@@ -155,6 +160,23 @@ impl Scene {
             }
         };
         Answer::Done { message }
+    }
+}
+
+/// What governing by turns with full speed has shown.
+fn by_turns() -> AlternationStatus {
+    AlternationStatus {
+        condition: Condition::FullSpeed,
+        stretch_s_governed: 600.0,
+        stretch_s_full_speed: 600.0,
+        seed: 1,
+        pairs: 36,
+        pairs_left_out: 1,
+        power_w_full_speed: Some(243.0),
+        power_w_saved: Some(Interval { mean: 29.1, half_width: 1.8 }),
+        power_is_estimate: false,
+        latency_change: Some(Interval { mean: 0.06, half_width: 0.02 }),
+        requests_per_s_change: Some(Interval { mean: -0.001, half_width: 0.004 }),
     }
 }
 

@@ -26,6 +26,7 @@ export function describe(status) {
     tables: [groups(status.groups, shadow)],
     facts: [
       { id: "counts", title: "Since the start", rows: counts(status.counts, shadow, status.compared), shown: true },
+      { id: "alternation", title: "By turns with full speed", rows: alternation(status.alternation, status.power.meter), shown: Boolean(status.alternation) },
       { id: "model", title: "Model of this host", rows: model(status.shadow, status.power.no_estimate), shown: shadow || Boolean(status.shadow) },
     ],
     events: status.events,
@@ -83,8 +84,12 @@ function what(status) {
   return status.name ? `${status.name}: ${by}` : by;
 }
 
+/** Why full speed is forced in every other stretch of `wattiod run --alternate`. */
+const BY_TURNS = "alternation: full speed by turns";
+
 function banners(status, shadow, broken) {
-  const forced = typeof status.forced === "string" && !status.paused;
+  // By turns is as it was asked for, and told by itself.
+  const forced = typeof status.forced === "string" && !status.paused && status.forced !== BY_TURNS;
   return [
     {
       id: "shadow-banner",
@@ -164,6 +169,21 @@ function beside(compared) {
     [`${compared.policy} would have saved (estimate)`, as.percent(compared.estimated_saving_share)],
     [`its mean loss (estimate)`, as.percent(compared.estimated_loss_mean, { sign: true })],
     [`its windows above the bound (estimate)`, `${as.count(compared.violations)} of ${as.count(compared.windows_bounded)}`],
+  ];
+}
+
+/** What governing by turns with full speed has shown: means with 95 % intervals over pairs. */
+function alternation(found, meter) {
+  if (!found) return [];
+  const both = (interval, format) => (interval ? `${format(interval.mean)} ± ${format(interval.half_width)}` : "needs two pairs");
+  const by = found.power_is_estimate ? "estimate" : (meter ?? "measured");
+  return [
+    ["now", found.condition === "governed" ? "governed" : "full speed"],
+    ["pairs", as.count(found.pairs)],
+    [`power saved (${by})`, both(found.power_w_saved, as.watts)],
+    ["mean power at full speed", as.watts(found.power_w_full_speed)],
+    ["change of the mean latency", both(found.latency_change, as.percent)],
+    ["change of requests per second", both(found.requests_per_s_change, as.percent)],
   ];
 }
 

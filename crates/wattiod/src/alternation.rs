@@ -14,7 +14,7 @@ pub const AT_FULL_SPEED: &str = "alternation: full speed by turns";
 /// The share of a stretch that is left out at its beginning, and the most that is.
 const SETTLING: (f64, Duration) = (0.1, Duration::from_secs(60));
 /// The shortest stretch: laws need some windows to come to a setting.
-pub const SHORTEST: Duration = Duration::from_secs(10);
+pub const SHORTEST: Duration = Duration::from_secs(5);
 /// Shares of time under governing that can be asked for.
 pub const SHARES: std::ops::RangeInclusive<f64> = 0.001..=0.999;
 

@@ -63,7 +63,7 @@ pub struct Run {
     #[arg(long)]
     duration: Option<Seconds>,
     /// Govern by turns with full speed, so long each, and tell what that saves and costs here, with
-    /// intervals; the order is drawn. At least 10 s.
+    /// intervals; the order is drawn. At least 5 s.
     #[arg(long, value_name = "LENGTH", value_parser = stretch)]
     alternate: Option<Duration>,
     /// With --alternate: the share of time under governing; the shorter of the two lasts LENGTH.

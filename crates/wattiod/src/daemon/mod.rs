@@ -262,8 +262,9 @@ impl Daemon {
     }
 
     fn account(&mut self, step: Stepped, clock: &dyn Clock) {
-        let latency = step.truth.latency.as_ref();
-        let rate = latency.map_or(0.0, |latency| latency.requests as f64 / step.dt.0);
+        // What was measured counts where the law is not shown it, too: while full speed is forced.
+        let sample = step.sample.as_ref().filter(|_| step.dt.0 > 0.0);
+        let rate = sample.map_or(0.0, |sample| sample.requests as f64 / step.dt.0);
         let (here, full) = self.groups_of(&step);
         let groups = here.as_deref().zip(full.as_deref());
         self.power = self.parts.ledger.window(step.dt, rate, groups, step.truth.power);
@@ -271,8 +272,8 @@ impl Daemon {
         if let Some(alternation) = &mut self.alternation {
             let window = Window {
                 dt_s: step.dt.0,
-                requests: latency.map_or(0, |latency| latency.requests),
-                latency_us_mean: latency.and_then(|latency| latency.latency_us_mean),
+                requests: sample.map_or(0, |sample| sample.requests),
+                latency_us_mean: sample.and_then(|sample| sample.latency_us_mean),
                 measured_w: self.power.measured_w,
                 estimated_w: self.power.estimated_w,
             };

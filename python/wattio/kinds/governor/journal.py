@@ -23,6 +23,9 @@ from wattio.files.document import spell
 
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?$", re.ASCII)
 
+BY_TURNS = "alternation: full speed by turns"
+"""Why full speed is forced where `wattiod run --alternate` asks for it."""
+
 LINE_BYTES_MAX = 1 << 20
 """Longer than any line of a journal: a window with a histogram takes about a thousand bytes."""
 
@@ -162,12 +165,30 @@ class Counts(Line):
     breaker_trips: Count = 0
 
 
+class Interval(Line):
+    """A mean, and half the width of its 95 % interval."""
+
+    mean: float
+    half_width: Amount
+
+
+class Alternation(Line):
+    """Of the daemon's status: what governing by turns with full speed has shown."""
+
+    pairs: Count
+    power_w_full_speed: float | None = None
+    power_w_saved: Interval | None = None
+    power_is_estimate: bool = False
+    latency_change: Interval | None = None
+
+
 class Summary(Line):
     """Of the daemon's status, what a report needs."""
 
     latency: Latency = Latency()
     power: Power = Power()
     shadow: Shadow | None = None
+    alternation: Alternation | None = None
     counts: Counts
 
 

@@ -82,7 +82,12 @@ def make(path: Path, target: Path) -> Path:
 
 def _numbers(found: Governed) -> Section:
     columns: Cells = ["quantity", "value", Cell("how it is known", look="text")]
-    known = [*_of_power(found), *_of_latency(found), *_of_law(found)]
+    known = [
+        *_of_alternation(found),
+        *_of_power(found),
+        *_of_latency(found),
+        *_of_law(found),
+    ]
     rows: list[Cells] = [row for row in known if row[1]]
     note = as_data("table.csv", "As data, with every metric of the catalog")
     blocks: list[Block] = [grid("Numbers", columns, rows)]
@@ -92,6 +97,31 @@ def _numbers(found: Governed) -> Section:
         reasons = [f"{why}: {count(n)} window{'s' * (n != 1)}" for why, n in found.forced]
         blocks += [Heading("Why full speed was forced"), Items(reasons)]
     return Section("In numbers", blocks)
+
+
+def _of_alternation(found: Governed) -> list[tuple[str, str, str]]:
+    by_turns = found.summary.alternation if found.summary else None
+    if by_turns is None or found.summary is None:
+        return []
+    saved, latency, pairs = by_turns.power_w_saved, by_turns.latency_change, by_turns.pairs
+    meter = found.summary.power.meter or "the meter"
+    by = "estimate, power model" if by_turns.power_is_estimate else f"measured, {meter}"
+    interval = f"95 % interval over {count(pairs)} pairs with full speed"
+    of = by_turns.power_w_full_speed
+    share = f", {percent(saved.mean / of, 1)} of {number(of)} W" if saved and of else ""
+    return [
+        ("pairs by turns with full speed", count(pairs), "counted"),
+        (
+            "power saved, by turns",
+            f"{saved.mean:.1f} ± {saved.half_width:.1f} W{share}" if saved else "",
+            f"{by}; {interval}",
+        ),
+        (
+            "mean latency above full speed, by turns",
+            f"{100 * latency.mean:+.1f} ± {100 * latency.half_width:.1f} %" if latency else "",
+            f"measured; {interval}",
+        ),
+    ]
 
 
 def _of_power(found: Governed) -> list[tuple[str, str, str]]:
