@@ -37,8 +37,8 @@ PLACE_S_MAX = 5e-5
 OPEN_S_MAX = 0.05
 PRIVATE_KIB_MAX = 2048
 SPAN_S = 10.0
-SIZES_MIB = (1, 4, 16, 64, 128)
-APP_DUMPS = 6
+APP_DUMPS = {1: 200, 4: 100, 16: 30, 64: 8, 128: 6}
+"""Dumps of a whole application, by their mebibytes: it lasts about a second."""
 ROUNDS = 5
 NAMES = {
     "alone": "without output",
@@ -220,7 +220,7 @@ def _applications(room: Path) -> dict[str, dict[int, list[float]]]:
         for name in np.random.default_rng(seed).permutation(list(lines)).tolist():
             output = room / f"app-{name}"
             output.mkdir()
-            task = {"scheme": name, "sizes": SIZES_MIB, "dumps": APP_DUMPS, "seed": seed}
+            task = {"scheme": name, "dumps": list(APP_DUMPS.items()), "seed": seed}
             words = [
                 str(_ROOT / "benches" / "io_app.py"),
                 json.dumps({**task, "output": str(output)}),
@@ -257,11 +257,11 @@ def _whole(found: dict[str, dict[int, list[float]]]) -> Iterator[Line]:
     """Whole applications: dedicated cores against BP5, or h5py where that is not installed."""
     peer = "bp5" if "bp5" in found else "h5py"
     absent = [NAMES[name] for name in NAMES if name not in found]
-    for size in SIZES_MIB:
+    for size, dumps in APP_DUMPS.items():
         told = [
             f"{NAMES[name]} {median(found[name][size]):.3g} s" for name in NAMES if name in found
         ]
-        said = f"{APP_DUMPS} dumps of {size} MiB, from the first step to the last file: "
+        said = f"{dumps} dumps of {size} MiB, from the first step to the last file: "
         lacking = f"; not installed: {', '.join(absent)}" if absent else ""
         yield Line(
             f"io-app-{size}",

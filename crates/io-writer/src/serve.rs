@@ -19,6 +19,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::Read;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wattio_io::bell::{self, Bell};
 use wattio_io::block;
@@ -148,6 +149,10 @@ impl<'a> Server<'a> {
             self.sleep();
         }
         self.end();
+        for client in &self.clients {
+            // The kernel takes it back when this process ends: the account is told before.
+            std::mem::forget(Arc::clone(client.slot.memory()));
+        }
         self.account
     }
 

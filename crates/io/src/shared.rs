@@ -4,10 +4,12 @@
 //! is sealed, so that no process can take memory away that another one has mapped.
 #![allow(unsafe_code)]
 
+use crate::client::thread;
 use crate::error::{Error, Result, kernel};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::ffi::c_void;
+use std::mem::ManuallyDrop;
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
@@ -18,19 +20,29 @@ pub const WORD: usize = 8;
 /// Bytes whose pages are prepared at once.
 const SLICE: usize = 4 << 20;
 
+/// From so many bytes on memory is given back beside the program: the kernel takes a millisecond for a
+/// few mebibytes.
+const LARGE: usize = 1 << 20;
+
 /// A stretch of shared memory.
 #[derive(Debug)]
 pub struct Shared {
-    file: OwnedFd,
+    mapping: ManuallyDrop<Mapping>,
+}
+
+/// What is unmapped when it is dropped, and its file closed after that.
+#[derive(Debug)]
+struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
+    file: OwnedFd,
 }
 
 // SAFETY: the memory stays mapped as long as the value lives. It is reached as atomic words, or by
 // copies through raw pointers, for which it does not matter which thread asks.
-unsafe impl Send for Shared {}
+unsafe impl Send for Mapping {}
 // SAFETY: as above.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for Mapping {}
 
 impl Shared {
     /// Reserve memory, filled with zeros; the name is for people only.
@@ -90,7 +102,7 @@ impl Shared {
         .map_err(kernel(&what))?;
         let start = NonNull::new(start.cast::<u8>())
             .ok_or_else(|| Error::Host(format!("{what}: it lies at address 0")))?;
-        Ok(Self { file, start, bytes })
+        Ok(Self { mapping: ManuallyDrop::new(Mapping { start, bytes, file }) })
     }
 
     /// Have all pages there: one that is missing later would kill the simulation. Takes a while; whoever
@@ -100,21 +112,26 @@ impl Shared {
     ///
     /// `Host` where there is no memory for them.
     pub fn reserve(&self) -> Result<()> {
-        let what = format!("{} B of shared memory for dumps cannot be had", self.bytes);
-        rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, self.bytes as u64)
-            .map_err(kernel(&what))
+        let what = format!("{} B of shared memory for dumps cannot be had", self.mapping.bytes);
+        rustix::fs::fallocate(
+            &self.mapping.file,
+            FallocateFlags::empty(),
+            0,
+            self.mapping.bytes as u64,
+        )
+        .map_err(kernel(&what))
     }
 
     /// Have all pages in this process's tables, so that nobody has to wait for them later. Of no
     /// consequence where the kernel cannot.
     pub fn populate(&self) {
         // Bit by bit, so that others of this process who map memory need not wait for all of it.
-        for offset in (0..self.bytes).step_by(SLICE) {
-            let bytes = SLICE.min(self.bytes - offset);
+        for offset in (0..self.mapping.bytes).step_by(SLICE) {
+            let bytes = SLICE.min(self.mapping.bytes - offset);
             // SAFETY: within the mapping; no page changes by it.
             let _ = unsafe {
                 rustix::mm::madvise(
-                    self.start.as_ptr().add(offset).cast::<c_void>(),
+                    self.mapping.start.as_ptr().add(offset).cast::<c_void>(),
                     bytes,
                     Advice::LinuxPopulateWrite,
                 )
@@ -125,13 +142,13 @@ impl Shared {
     /// The open file, to be handed on.
     #[must_use]
     pub fn file(&self) -> &OwnedFd {
-        &self.file
+        &self.mapping.file
     }
 
     /// Its size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.mapping.bytes
     }
 
     /// The word at an offset in bytes, which is a multiple of 8.
@@ -141,21 +158,24 @@ impl Shared {
     /// Beyond the end.
     #[must_use]
     pub fn word(&self, offset: usize) -> &AtomicU64 {
-        assert!(offset.is_multiple_of(WORD) && offset + WORD <= self.bytes, "a word at {offset}");
+        assert!(
+            offset.is_multiple_of(WORD) && offset + WORD <= self.mapping.bytes,
+            "a word at {offset}"
+        );
         // SAFETY: it lies within the mapping and is aligned; all processes use these bytes as atomic
         // words only.
-        unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(offset).cast::<u64>()) }
+        unsafe { AtomicU64::from_ptr(self.mapping.start.as_ptr().add(offset).cast::<u64>()) }
     }
 
     /// Where bytes lie in this process's memory; `None` beyond the end.
     #[must_use]
     pub fn pointer(&self, offset: u64, bytes: u64) -> Option<NonNull<u8>> {
         let end = offset.checked_add(bytes)?;
-        if end > self.bytes as u64 {
+        if end > self.mapping.bytes as u64 {
             return None;
         }
         // SAFETY: within the mapping, as just seen.
-        Some(unsafe { self.start.add(offset as usize) })
+        Some(unsafe { self.mapping.start.add(offset as usize) })
     }
 
     /// Copy bytes in; whether they fit.
@@ -209,6 +229,17 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        // SAFETY: the value is gone after this, so that nobody takes it again.
+        let mapping = unsafe { ManuallyDrop::take(&mut self.mapping) };
+        if mapping.bytes >= LARGE {
+            // Where there can be no thread, it is dropped here.
+            let _ = thread("wattio-io-free").spawn(move || drop(mapping));
+        }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
         // SAFETY: the mapping is this value's own, and no reference outlives the value.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast::<c_void>(), self.bytes) };
     }
@@ -234,6 +265,21 @@ mod tests {
         let memory = Shared::create("test", 4096).unwrap();
         assert!(memory.pointer(4096, 0).is_some() && memory.pointer(4096, 1).is_none());
         assert!(memory.pointer(u64::MAX, 2).is_none() && !memory.write(4095, b"ab"));
+    }
+
+    #[test]
+    fn what_is_large_is_given_back_beside_the_program() {
+        let name = format!("gone-{}", std::process::id());
+        let is_mapped = || std::fs::read_to_string("/proc/self/maps").unwrap().contains(&name);
+        let memory = Shared::create(&name, 4 * LARGE).unwrap();
+        memory.populate();
+        assert!(is_mapped());
+        drop(memory);
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while is_mapped() {
+            assert!(std::time::Instant::now() < until);
+            std::thread::yield_now();
+        }
     }
 
     #[test]
