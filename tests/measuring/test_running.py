@@ -84,14 +84,18 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
-def ended_usable(path: Path, folder: Path) -> None:
-    """A study has run, and all of it is usable; a machine that was too busy is given another go."""
-    code, _, err = ended(wattio("run", path, folder=folder))
+def ended_usable(path: Path, folder: Path) -> str:
+    """A study has run, and all of it is usable: what it printed.
+
+    A machine that was too busy is given another go.
+    """
+    code, out, err = ended(wattio("run", path, folder=folder))
     for _ in range(RETRIES):
         if code != 1 or "INVALID: GAP" not in err:
             break
-        code, _, err = ended(wattio("run", "--resume", result(folder), folder=folder))
+        code, out, err = ended(wattio("run", "--resume", result(folder), folder=folder))
     assert code == 0, err
+    return out
 
 
 def result(folder: Path) -> Path:

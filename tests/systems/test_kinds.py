@@ -33,7 +33,7 @@ options = { run = ["true"], guess = "1 s" }
 [[meter]]
 name = "estimate:assumed"
 covers = ["host"]
-period = "0.1 s"
+period = "0.2 s"
 """
 
 
