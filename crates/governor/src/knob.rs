@@ -214,9 +214,9 @@ pub trait Knob: Send {
     /// When it is applied.
     fn layer(&self) -> Layer;
 
-    /// Whether its values change while the setting does not, because processes come and go: it is
-    /// asked again now and then.
-    fn follows_processes(&self) -> bool {
+    /// Whether its values change while the setting does not, because processes come and go or
+    /// because others change what it goes by: it is asked again now and then.
+    fn looks_again(&self) -> bool {
         false
     }
 

@@ -15,7 +15,7 @@ use wattio_governor::{
 use wattio_host::config::{DaemonConfig, SafetyConfig};
 use wattio_host::groups::{self, Group};
 use wattio_host::guards::{FileCheck, MdArrays};
-use wattio_host::knobs::{KnobConfig, drive_sleep};
+use wattio_host::knobs::{KnobConfig, drive_sleep, limited};
 use wattio_host::ledger::{self, Ledger, with_power};
 use wattio_host::sources::queued;
 use wattio_host::stopwatch;
@@ -74,6 +74,7 @@ pub fn assemble(
     let config = &source.config;
     let mode = if writer.is_some() { Mode::Run } else { Mode::Observe };
     let topology = Topology::read(around.root).map_err(BadInput::new)?;
+    let topology = limited(topology, &config.knobs);
     let groups = groups::resolve(&config.groups, &topology).map_err(BadInput::new)?;
     let controllable = Controllable::of(&config.knobs, mode);
     let model = power_model(config, &source.path)?;

@@ -131,6 +131,17 @@ impl KnobConfig {
     }
 }
 
+/// The host's processors as they are while these knobs act: for [`wattio_law::Limits`].
+#[must_use]
+pub fn limited(mut topology: Topology, knobs: &[KnobConfig]) -> Topology {
+    for knob in knobs {
+        if let KnobConfig::Frequency(config) = knob {
+            config.limits(&mut topology);
+        }
+    }
+    topology
+}
+
 /// How the drives of these knobs sleep, if there are any: for [`wattio_law::Limits`].
 ///
 /// # Errors
@@ -184,6 +195,7 @@ mod tests {
             ("kind = 'cpu.affinity'", "cpu.affinity"),
             ("kind = 'cpu.online'\naccept_hotplug = true", "cpu.online"),
             ("kind = 'cpu.frequency'", "cpu.frequency"),
+            ("kind = 'cpu.frequency'\nminimum = '1.2 GHz'", "cpu.frequency"),
             ("kind = 'background'\nmd = ['md0']", "background"),
             ("kind = 'nvme.power'\ndevices = ['nvme0']\nlatency = '50 ms'", "nvme.power"),
             ("kind = 'nvme.power'\ndevices = ['nvme0']\npower_state = 3", "nvme.power"),

@@ -149,6 +149,64 @@ fn frequency_is_the_highest_that_an_active_core_needs() {
     subject.lets_go(|| std::fs::remove_dir_all(tree.path(&format!("{CPU}/cpufreq"))).unwrap());
 }
 
+/// The knob went on below a minimum that somebody had raised: the kernel lets the cap win and shows
+/// the cap in place of the minimum.
+#[test]
+fn frequency_keeps_to_a_minimum_that_was_raised_meanwhile() {
+    let tree = Tree::new();
+    let mut machine = tree.machine();
+    let mut knob = tree.knob("kind = 'cpu.frequency'", GROUPS).unwrap();
+    assert!(knob.looks_again());
+    let file = |name: &str| format!("{CPU}/cpufreq/policy0/{name}");
+    let mut asked = |frequency| -> String {
+        let setting = setting(&["0,4", "2"], frequency);
+        let assignments = knob.assignments(&setting, &mut *machine).unwrap();
+        values(&assignments)[0].1.to_owned()
+    };
+    assert_eq!(asked(1e9), "1000000");
+    tree.write(&file("scaling_max_freq"), "1000000");
+    tree.write(&file("scaling_min_freq"), "1000000");
+    assert_eq!(asked(1e9), "1000000", "as it was found");
+    tree.write(&file("scaling_max_freq"), "1800000");
+    tree.write(&file("scaling_min_freq"), "1800000");
+    assert_eq!(asked(1e9), "original", "hidden by the cap: at least that, perhaps more");
+    tree.write(&file("scaling_max_freq"), "2600000");
+    assert_eq!(asked(1e9), "1800000", "and now it shows");
+    tree.write(&file("scaling_min_freq"), "1000000");
+    assert_eq!(asked(1e9), "1000000", "the old one again");
+}
+
+#[test]
+fn frequency_lowers_the_minimum_where_told_so() {
+    let tree = Tree::new();
+    for policy in 0..4 {
+        tree.write(&format!("{CPU}/cpufreq/policy{policy}/scaling_min_freq"), "2600000");
+    }
+    let knob = "kind = 'cpu.frequency'\nminimum = '1 GHz'";
+    let subject = Subject {
+        machine: &|| tree.machine(),
+        knobs: &|| vec![tree.knob(knob, GROUPS).unwrap()],
+        full: full_speed(&["0-1,4-5", "2-3,6-7"]),
+        narrow: setting(&["0,4", "2"], 1e9),
+    };
+    subject.conforms();
+    let (mut knob, mut machine) = ((subject.knobs)().remove(0), tree.machine());
+    let mut first = |setting| -> Vec<(String, String)> {
+        let assignments = knob.assignments(&setting, &mut *machine).unwrap();
+        let name = |path: &str| path.rsplit('/').next().unwrap().to_owned();
+        let pair = |(path, value): (&str, &str)| (name(path), value.to_owned());
+        values(&assignments).into_iter().take(2).map(pair).collect()
+    };
+    let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+    let full = [pair("scaling_max_freq", "original"), pair("scaling_min_freq", "original")];
+    assert_eq!(first(full_speed(&["0", "2"])), full);
+    let slow = [pair("scaling_min_freq", "1000000"), pair("scaling_max_freq", "1000000")];
+    assert_eq!(first(setting(&["0", "2"], 1e9)), slow, "it was high at full speed, and is ours");
+    let config = toml::from_str("kind = 'cpu.frequency'\nminimum = '1 GHz'").unwrap();
+    let limited = wattio_host::knobs::limited(tree.topology(), &[config]);
+    assert_eq!(limited.policies[0].lowest().0, 1e9, "the law is told");
+}
+
 #[test]
 fn frequency_under_userspace_is_set_itself() {
     let tree = Tree::new();
