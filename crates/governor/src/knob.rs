@@ -191,6 +191,8 @@ pub enum Layer {
     Placement,
     /// Changes how fast things are.
     Speed,
+    /// Changes which speeds there are: while turbo is off, the kernel takes no limit above.
+    Range,
     /// Takes cores offline: last when slowing down, first when speeding up.
     Presence,
 }

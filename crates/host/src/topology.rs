@@ -28,6 +28,10 @@ pub struct Topology {
     nodes: BTreeMap<u32, Cpus>,
     /// The sets of processors that change frequency together, by the lowest processor.
     pub policies: Vec<FrequencyPolicy>,
+    /// The mode of the driver that has several: `active` (intel_pstate, amd-pstate: the processor
+    /// itself chooses its frequency between the limits), `passive` (a governor of the kernel does),
+    /// `guided`.
+    pub driver_mode: Option<String>,
 }
 
 /// Processors that change frequency together.
@@ -51,6 +55,10 @@ pub struct FrequencyPolicy {
     pub driver: Option<String>,
     /// Who chooses the frequency: `schedutil`, `userspace`.
     pub governor: Option<String>,
+    /// The highest frequency without turbo (`base_frequency`, of intel_pstate).
+    pub base: Option<Hertz>,
+    /// Whether a knob turns it, see [`crate::knobs::limited`].
+    pub is_turned: bool,
 }
 
 /// Why there is no topology.
@@ -99,7 +107,11 @@ impl Topology {
         for number in numbered(root, &format!("{CPU_FOLDER}/cpufreq"), "policy") {
             policies.extend(FrequencyPolicy::read(root, number)?);
         }
-        Ok(Self { present, online, siblings, nodes, policies })
+        let status = |driver: &&str| root.read(&format!("{CPU_FOLDER}/{driver}/status")).ok();
+        let driver_mode = ["intel_pstate", "amd_pstate"].iter().find_map(status);
+        // The other driver's folder may stand beside the one that is in use.
+        let driver_mode = driver_mode.filter(|mode| mode != "off" && mode != "disable");
+        Ok(Self { present, online, siblings, nodes, policies, driver_mode })
     }
 
     /// The processors of one physical core, by any of them. One that is off counts alone: the
@@ -148,6 +160,8 @@ impl FrequencyPolicy {
             steps: frequencies(&steps),
             driver: text("scaling_driver"),
             governor: text("scaling_governor"),
+            base: frequency("base_frequency"),
+            is_turned: false,
             folder,
         }))
     }
@@ -247,6 +261,8 @@ mod tests {
             steps: steps.iter().map(|&step| Hertz(step)).collect(),
             driver: None,
             governor: None,
+            base: None,
+            is_turned: false,
         }
     }
 

@@ -15,7 +15,7 @@ use wattio_governor::{
 use wattio_host::config::{DaemonConfig, SafetyConfig};
 use wattio_host::groups::{self, Group};
 use wattio_host::guards::{FileCheck, MdArrays};
-use wattio_host::knobs::{KnobConfig, drive_sleep, limited};
+use wattio_host::knobs::{KnobConfig, drive_sleep, limited, turbo};
 use wattio_host::ledger::{self, Ledger, with_power};
 use wattio_host::sources::queued;
 use wattio_host::stopwatch;
@@ -78,6 +78,8 @@ pub fn assemble(
     let groups = groups::resolve(&config.groups, &topology).map_err(BadInput::new)?;
     let controllable = Controllable::of(&config.knobs, mode);
     let model = power_model(config, &source.path)?;
+    let turns_turbo = config.knobs.iter().any(|knob| matches!(knob, KnobConfig::Turbo(_)));
+    let turns_turbo = turns_turbo && turbo::switch(around.root).is_none_or(|switch| switch.is_on);
     let core_groups: Vec<_> = groups
         .iter()
         .map(|group| CoreGroup {
@@ -87,6 +89,7 @@ pub fn assemble(
                 controllable.limits(group, &topology, !config.policy.idle_cores_poll),
                 model.as_ref(),
             ),
+            saving_max: turns_turbo.then(|| turbo::base(group, &topology)).flatten(),
         })
         .collect();
     let drives = drive_sleep(&config.knobs, around.root);

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use wattio_governor::SourceError;
 use wattio_host::config::DaemonConfig;
+use wattio_host::knobs::turbo;
 use wattio_host::processes::pollers::Threads;
 use wattio_host::sources::power::MeterConfig;
 use wattio_host::stopwatch;
@@ -47,6 +48,7 @@ pub fn examine(root: &Root, source: Option<&Source>) -> Vec<Finding> {
     if let Ok(topology) = &topology {
         findings.push(frequency(topology));
     }
+    findings.push(turbo(root));
     findings.push(cpusets(root));
     findings.push(devices(root));
     findings.push(tracing(root));
@@ -74,14 +76,44 @@ fn frequency(topology: &Topology) -> Finding {
         return Finding::new("knob cpu.frequency", false, text);
     };
     let text = format!(
-        "{} policies, {:.2} to {:.2} GHz, driver {}, governor {}",
+        "{} policies, {:.2} to {:.2} GHz, driver {}{}, governor {}{}",
         topology.policies.len(),
         policy.lowest().0 / 1e9,
         policy.highest().0 / 1e9,
         policy.driver.as_deref().unwrap_or("unknown"),
-        policy.governor.as_deref().unwrap_or("unknown")
+        topology.driver_mode.as_ref().map(|mode| format!(" ({mode})")).unwrap_or_default(),
+        policy.governor.as_deref().unwrap_or("unknown"),
+        meant(topology, policy.governor.as_deref())
     );
     Finding::new("knob cpu.frequency", policy.lowest() < policy.highest(), text)
+}
+
+/// What a governor's name does not say: in the active mode two of them mean something else.
+fn meant(topology: &Topology, governor: Option<&str>) -> &'static str {
+    match (topology.driver_mode.as_deref(), governor) {
+        (Some("active"), Some("performance")) => {
+            ", which in this mode always runs at the upper limit: the knob lowers that"
+        }
+        (Some("active"), Some("powersave")) => {
+            ", which in this mode follows the load up to the upper limit"
+        }
+        _ => "",
+    }
+}
+
+fn turbo(root: &Root) -> Finding {
+    let found = turbo::switch(root);
+    let text = match &found {
+        None => "no switch: neither intel_pstate/no_turbo nor cpufreq/boost".to_owned(),
+        Some(switch) => {
+            format!(
+                "{} ({})",
+                switch.path,
+                if switch.is_on { "turbo is on" } else { "turbo is off" }
+            )
+        }
+    };
+    Finding::new("knob cpu.turbo", found.is_some_and(|switch| switch.is_on), text)
 }
 
 fn cpusets(root: &Root) -> Finding {

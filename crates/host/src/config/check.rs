@@ -18,7 +18,8 @@ impl DaemonConfig {
         self.check_groups()?;
         let names: BTreeSet<_> = self.groups.iter().map(|group| &group.name).collect();
         require(names.len() == self.groups.len(), "group", "two groups have the same name")?;
-        for kind in ["cpu.cpuset", "cpu.affinity", "cpu.online", "cpu.frequency"] {
+        let whole = |knob: &&KnobConfig| knob.serves_all_groups();
+        for kind in self.knobs.iter().filter(whole).map(KnobConfig::name) {
             let count = self.knobs.iter().filter(|knob| knob.name() == kind).count();
             require(
                 count <= 1,

@@ -259,7 +259,7 @@ cores = "0-3"
             ),
             ("queue = { url = \"http://h/\", metric = \"m\", unit = 1 }", "unknown field `unit`"),
             ("cores_min = 5", "group[0].cores_min: is 5; allowed is 1 to the group's 4"),
-            ("[[knob]]\nkind = \"cpu.turbo\"", "cpu.turbo"),
+            ("[[knob]]\nkind = \"cpu.trubo\"", "cpu.trubo"),
             ("[[group]]\nname = \"all\"\ncores = \"4\"", "the same name"),
             ("[[knob]]\nkind = \"cpu.cpuset\"\n[[knob]]\nkind = \"cpu.cpuset\"", "2 times"),
             (

@@ -80,7 +80,7 @@ impl FrequencyConfig {
     /// The host's frequencies as they are while the knob acts.
     pub(super) fn limits(&self, topology: &mut Topology) {
         for policy in &mut topology.policies {
-            *policy = self.lowered(policy);
+            *policy = FrequencyPolicy { is_turned: true, ..self.lowered(policy) };
         }
     }
 

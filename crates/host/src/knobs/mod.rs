@@ -4,7 +4,8 @@
 //! opened and says what is missing, and a struct behind the governor's trait [`Knob`], which turns
 //! a setting into values and writes nothing. Files, units and ranges stand in `files.toml`. To add
 //! one that acts while there are no requests, add its files there and a few lines to `idle.rs`; for
-//! any other copy `frequency.rs`; then list it here.
+//! one with two values, while saving and at full speed, copy `turbo.rs`; for any other copy
+//! `frequency.rs`; then list it here and in the table of `docs/wattiod.md`, which a test compares.
 //!
 //! Open knobs on a machine that is as its operator wants it: after what a crash left behind is
 //! restored, and after other knobs let go.
@@ -16,7 +17,9 @@ mod endangered;
 mod frequency;
 mod idle;
 mod online;
+mod saving;
 mod table;
+pub mod turbo;
 
 pub use affinity::AffinityConfig;
 pub use background::BackgroundConfig;
@@ -25,6 +28,7 @@ pub use frequency::FrequencyConfig;
 pub use idle::{DiskConfig, NvmeConfig, SataConfig};
 pub use online::OnlineConfig;
 pub use table::{Hierarchy, KnobFile, files, files_of};
+pub use turbo::TurboConfig;
 
 use crate::Root;
 use crate::groups::Group;
@@ -51,6 +55,9 @@ pub enum KnobConfig {
     /// How fast cores are.
     #[serde(rename = "cpu.frequency")]
     Frequency(FrequencyConfig),
+    /// Whether cores may be faster than their nominal frequency.
+    #[serde(rename = "cpu.turbo")]
+    Turbo(TurboConfig),
     /// How fast background work runs, and whether it runs at all.
     #[serde(rename = "background")]
     Background(BackgroundConfig),
@@ -82,6 +89,7 @@ impl KnobConfig {
             Self::Affinity(_) => affinity::NAME,
             Self::Online(_) => online::NAME,
             Self::Frequency(_) => frequency::NAME,
+            Self::Turbo(_) => turbo::NAME,
             Self::Background(_) => background::NAME,
             Self::Nvme(_) => idle::NVME,
             Self::Disk(_) => idle::DISK,
@@ -104,12 +112,19 @@ impl KnobConfig {
             Self::Affinity(config) => config.open(root, groups),
             Self::Online(config) => config.open(root, topology, groups),
             Self::Frequency(config) => config.open(root, topology, groups),
+            Self::Turbo(config) => config.open(root, topology, groups),
             Self::Background(config) => config.open(root),
             Self::Nvme(config) => config.open(root),
             Self::Disk(config) => config.open(root),
             Self::Sata(config) => config.open(root),
         };
         opened.map_err(|message| KnobOpenError { knob: self.name(), message })
+    }
+
+    /// Whether one of it serves all groups, so that two would be at odds.
+    #[must_use]
+    pub fn serves_all_groups(&self) -> bool {
+        !matches!(self, Self::Background(_) | Self::Nvme(_) | Self::Disk(_) | Self::Sata(_))
     }
 
     /// The commands that the knob may run, for [`crate::LinuxMachine::new`].
@@ -196,6 +211,7 @@ mod tests {
             ("kind = 'cpu.online'\naccept_hotplug = true", "cpu.online"),
             ("kind = 'cpu.frequency'", "cpu.frequency"),
             ("kind = 'cpu.frequency'\nminimum = '1.2 GHz'", "cpu.frequency"),
+            ("kind = 'cpu.turbo'\naccept_others = true", "cpu.turbo"),
             ("kind = 'background'\nmd = ['md0']", "background"),
             ("kind = 'nvme.power'\ndevices = ['nvme0']\nlatency = '50 ms'", "nvme.power"),
             ("kind = 'nvme.power'\ndevices = ['nvme0']\npower_state = 3", "nvme.power"),

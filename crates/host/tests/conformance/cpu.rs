@@ -3,7 +3,9 @@
 use super::kernel::{Affinities, Kernel};
 use super::tree::{CPU, Tree};
 use super::{Subject, cpus, full_speed, setting};
-use wattio_governor::{Address, Assignment, Layer, Target};
+use wattio_governor::{Address, Assignment, Layer, Setting, Target};
+use wattio_host::knobs::KnobConfig;
+use wattio_law::DriveAction;
 
 /// Two groups over all eight processors; the first runs etcd.
 const GROUPS: &str = r#"
@@ -242,6 +244,95 @@ fn frequency_says_what_is_missing() {
     missing(&tree, GROUPS, "lower it");
     std::fs::remove_dir_all(tree.path(&format!("{CPU}/cpufreq"))).unwrap();
     missing(&tree, GROUPS, "the kernel has no driver");
+}
+
+/// Turbo with `frequency`, or alone, on a tree whose switch is at `path` and off as `off`.
+fn turbo_conforms(tree: &Tree, path: &str, on: &str, off: &str) {
+    for kinds in [&["cpu.turbo"][..], &["cpu.frequency", "cpu.turbo"]] {
+        let knob = |kind: &&str| tree.knob(&format!("kind = '{kind}'"), GROUPS).unwrap();
+        let subject = Subject {
+            machine: &|| tree.machine(),
+            knobs: &|| kinds.iter().map(knob).collect(),
+            full: full_speed(&["0-1,4-5", "2-3,6-7"]),
+            narrow: setting(&["0,4", "2"], 1e9),
+        };
+        subject.conforms();
+    }
+    assert_eq!(tree.read(path), on);
+    let (mut knob, mut machine) =
+        (tree.knob("kind = 'cpu.turbo'", GROUPS).unwrap(), tree.machine());
+    assert_eq!(knob.layer(), Layer::Range, "after the limits that the kernel moves with it");
+    let mut asked = |setting| -> String {
+        let assignments = knob.assignments(&setting, &mut *machine).unwrap();
+        let of_switch = values(&assignments).into_iter().find(|(at, _)| *at == path);
+        of_switch.unwrap().1.to_owned()
+    };
+    assert_eq!(asked(setting(&["0-1,4-5", "2-3,6-7"], 2.6e9)), "original", "nothing is slower");
+    assert_eq!(asked(setting(&["0-1,4-5", "2-3,6-7"], f64::NAN)), "original");
+    assert_eq!(asked(setting(&["0-1,4-5", "2-3"], 2.6e9)), off, "fewer cores");
+    assert_eq!(asked(setting(&["0-1,4-5", "2-3,6-7"], 1.8e9)), off, "a lower frequency");
+    let idle = Setting { drives: DriveAction::Asleep, ..setting(&["0-1,4-5", "2-3,6-7"], 2.6e9) };
+    assert_eq!(asked(idle), off, "no requests");
+    assert_eq!(asked(full_speed(&["0", ""])), "original");
+}
+
+#[test]
+fn turbo_leaves_while_saving() {
+    for (path, on, off) in [
+        (format!("{CPU}/intel_pstate/no_turbo"), "0", "1"),
+        (format!("{CPU}/cpufreq/boost"), "1", "0"),
+    ] {
+        let tree = Tree::new();
+        tree.write(&path, on);
+        turbo_conforms(&tree, &path, on, off);
+        tree.write(&path, off);
+        let message = tree.knob("kind = 'cpu.turbo'", GROUPS).err().unwrap();
+        assert!(message.contains("turbo is off: there is nothing to turn"), "{message}");
+    }
+    // Policies of their own switches come first.
+    let tree = Tree::new();
+    tree.write(&format!("{CPU}/cpufreq/boost"), "1");
+    for policy in 0..4 {
+        tree.write(&format!("{CPU}/cpufreq/policy{policy}/boost"), "1");
+    }
+    turbo_conforms(&tree, &format!("{CPU}/cpufreq/policy2/boost"), "1", "0");
+    tree.write(&format!("{CPU}/online"), "0-1,3-5,7");
+    let mut knob = tree.knob("kind = 'cpu.turbo'", &GROUPS.replace("2-3,6-7", "3,7")).unwrap();
+    let setting = setting(&["0", "3"], 1e9);
+    let on = knob.assignments(&setting, &mut *tree.machine()).unwrap();
+    assert_eq!(on.len(), 3, "files of cores that are off are busy");
+}
+
+#[test]
+fn turbo_says_what_is_missing() {
+    let tree = Tree::new();
+    let missing = |groups: &str, says: &str| {
+        let message = tree.knob("kind = 'cpu.turbo'", groups).err().unwrap();
+        assert!(message.contains(says), "{message}");
+    };
+    missing(GROUPS, "no switch of turbo");
+    tree.write(&format!("{CPU}/cpufreq/boost"), "1");
+    let few = "[[group]]\nname = 'a'\ncores = '0,4'";
+    missing(few, "shared with processors 1-3,5-7, which are in no group");
+    assert!(tree.knob("kind = 'cpu.turbo'\naccept_others = true", few).is_ok());
+}
+
+/// Limits that are found while turbo is off are not the operator's: they were put back as such.
+#[test]
+fn limits_that_turbo_moves_are_saved_before() {
+    let tree = Tree::new();
+    tree.write(&format!("{CPU}/intel_pstate/no_turbo"), "0");
+    let frequency = toml::from_str("kind = 'cpu.frequency'").unwrap();
+    let turbo: KnobConfig = toml::from_str("kind = 'cpu.turbo'").unwrap();
+    let endangered = |topology: &wattio_host::Topology| {
+        let mut knob = turbo.open(&tree.root(), topology, &tree.groups(GROUPS)).unwrap();
+        let setting = setting(&["0", "2"], 1e9);
+        let assignments = knob.assignments(&setting, &mut *tree.machine()).unwrap();
+        assignments[0].endangers.len()
+    };
+    assert_eq!(endangered(&tree.topology()), 0, "the kernel keeps what an operator asked for");
+    let limited = wattio_host::knobs::limited(tree.topology(), &[frequency]);
+    assert_eq!(endangered(&limited), 8);
 }
 
 #[test]
