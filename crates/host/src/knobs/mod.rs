@@ -16,7 +16,9 @@ mod cpuset;
 mod endangered;
 mod frequency;
 mod idle;
+mod idle_states;
 mod online;
+mod preference;
 mod saving;
 mod table;
 pub mod turbo;
@@ -26,7 +28,9 @@ pub use background::BackgroundConfig;
 pub use cpuset::CpusetConfig;
 pub use frequency::FrequencyConfig;
 pub use idle::{DiskConfig, NvmeConfig, SataConfig};
+pub use idle_states::{IdleStatesConfig, LatencyConfig};
 pub use online::OnlineConfig;
+pub use preference::{EpbConfig, EppConfig};
 pub use table::{Hierarchy, KnobFile, files, files_of};
 pub use turbo::TurboConfig;
 
@@ -58,6 +62,18 @@ pub enum KnobConfig {
     /// Whether cores may be faster than their nominal frequency.
     #[serde(rename = "cpu.turbo")]
     Turbo(TurboConfig),
+    /// What processors that choose their own frequency prefer.
+    #[serde(rename = "cpu.epp")]
+    Epp(EppConfig),
+    /// The same, by the bias of older ones.
+    #[serde(rename = "cpu.epb")]
+    Epb(EpbConfig),
+    /// Which states idle cores of the groups may sleep in.
+    #[serde(rename = "cpu.idle")]
+    IdleStates(IdleStatesConfig),
+    /// How long a processor may take to wake.
+    #[serde(rename = "cpu.latency")]
+    Latency(LatencyConfig),
     /// How fast background work runs, and whether it runs at all.
     #[serde(rename = "background")]
     Background(BackgroundConfig),
@@ -90,6 +106,10 @@ impl KnobConfig {
             Self::Online(_) => online::NAME,
             Self::Frequency(_) => frequency::NAME,
             Self::Turbo(_) => turbo::NAME,
+            Self::Epp(_) => preference::EPP,
+            Self::Epb(_) => preference::EPB,
+            Self::IdleStates(_) => idle_states::STATES,
+            Self::Latency(_) => idle_states::LATENCY,
             Self::Background(_) => background::NAME,
             Self::Nvme(_) => idle::NVME,
             Self::Disk(_) => idle::DISK,
@@ -113,6 +133,10 @@ impl KnobConfig {
             Self::Online(config) => config.open(root, topology, groups),
             Self::Frequency(config) => config.open(root, topology, groups),
             Self::Turbo(config) => config.open(root, topology, groups),
+            Self::Epp(config) => config.open(root, topology, groups),
+            Self::Epb(config) => config.open(root, topology, groups),
+            Self::IdleStates(config) => config.open(root, topology, groups),
+            Self::Latency(config) => config.open(root, topology, groups),
             Self::Background(config) => config.open(root),
             Self::Nvme(config) => config.open(root),
             Self::Disk(config) => config.open(root),
@@ -212,6 +236,10 @@ mod tests {
             ("kind = 'cpu.frequency'", "cpu.frequency"),
             ("kind = 'cpu.frequency'\nminimum = '1.2 GHz'", "cpu.frequency"),
             ("kind = 'cpu.turbo'\naccept_others = true", "cpu.turbo"),
+            ("kind = 'cpu.epp'\nsaving = 'power'", "cpu.epp"),
+            ("kind = 'cpu.epb'\nat_full_speed = 0", "cpu.epb"),
+            ("kind = 'cpu.idle'\nsaving = '1 ms'\nat_full_speed = '10 us'", "cpu.idle"),
+            ("kind = 'cpu.latency'\nat_full_speed = '0 s'", "cpu.latency"),
             ("kind = 'background'\nmd = ['md0']", "background"),
             ("kind = 'nvme.power'\ndevices = ['nvme0']\nlatency = '50 ms'", "nvme.power"),
             ("kind = 'nvme.power'\ndevices = ['nvme0']\npower_state = 3", "nvme.power"),

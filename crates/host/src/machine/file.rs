@@ -63,7 +63,7 @@ pub(super) fn read(files: &mut KeptFiles, path: &str) -> Result<String, AccessEr
 
 /// Whether the file no longer exists.
 pub(super) fn is_gone(root: &Root, path: &str) -> bool {
-    check(path).is_ok() && root.lacks(path)
+    check(path).is_ok() && root.lacks(path) && off(root, path).is_none()
 }
 
 /// The value in the text of the file at `path`.
@@ -103,11 +103,14 @@ pub(super) fn write(root: &Root, path: &str, value: &str) -> Result<(), AccessEr
     })
 }
 
-/// The processor whose frequency a file is about, where it is off. Its policy keeps its limits
-/// meanwhile, and neither tells nor takes any (`cpufreq.c`: the policy is inactive).
+/// The processor that a file is about, where it is off. Its frequency policy keeps its limits
+/// meanwhile, and neither tells nor takes any (`cpufreq.c`: the policy is inactive); its other files
+/// may be away (`intel_epb.c`), and come back with what they held.
 fn off(root: &Root, path: &str) -> Option<u32> {
-    let policy = path.strip_prefix(CPU_FOLDER)?.strip_prefix("/cpufreq/policy")?;
-    let cpu = policy.split('/').next()?.parse().ok()?;
+    let inside = path.strip_prefix(CPU_FOLDER)?.strip_prefix('/')?;
+    let name = inside.strip_prefix("cpufreq/policy").or_else(|| inside.strip_prefix("cpu"))?;
+    let (cpu, file) = name.split_once('/')?;
+    let cpu = cpu.parse().ok().filter(|_| file != "online")?;
     root.read(&online(cpu)).is_ok_and(|switch| switch == "0").then_some(cpu)
 }
 
@@ -117,13 +120,11 @@ fn online(cpu: u32) -> String {
 
 /// The error of a file, or that its processor is off, if that explains it.
 fn off_or(root: &Root, path: &str, problem: AccessError) -> AccessError {
-    match (problem, off(root, path)) {
-        (AccessError::Busy(_) | AccessError::Refused(_), Some(cpu)) => AccessError::Busy(format!(
-            "busy: processor {cpu} is off, and keeps this limit when it comes back; bring it on \
-             first"
-        )),
-        (problem, _) => problem,
-    }
+    let Some(cpu) = off(root, path) else { return problem };
+    let what = if Form::of(path) == Form::Frequency { "limit" } else { "value" };
+    AccessError::Busy(format!(
+        "busy: processor {cpu} is off, and keeps this {what} when it comes back; bring it on first"
+    ))
 }
 
 /// Waits until a frequency is in force: the kernel takes the limit over in a work queue, and shows
@@ -254,6 +255,25 @@ mod tests {
             }
         });
         assert_eq!(naps, 3, "no longer than it takes");
+    }
+
+    /// The kernel takes the file away with its processor and brings both back: what was saved of it
+    /// was let go meanwhile.
+    #[test]
+    fn a_file_whose_processor_is_off_is_not_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let path = "/sys/devices/system/cpu/cpu3/power/energy_perf_bias";
+        std::fs::create_dir_all(root.path("/sys/devices/system/cpu/cpu3")).unwrap();
+        std::fs::write(root.path(&online(3)), "0").unwrap();
+        let said = read(&mut KeptFiles::new(&root), path).unwrap_err();
+        let AccessError::Busy(message) = said else { panic!("{said:?}") };
+        assert!(message.contains("processor 3 is off, and keeps this value"), "{message}");
+        assert!(!is_gone(&root, path));
+        assert!(restore_command(&root, path, "6").starts_with("echo 1 > "));
+        std::fs::write(root.path(&online(3)), "1").unwrap();
+        assert_eq!(read(&mut KeptFiles::new(&root), path), Err(AccessError::Gone));
+        assert!(is_gone(&root, path));
     }
 
     #[test]

@@ -6,10 +6,10 @@ use super::{Store, Subject, cpus, full_speed, idle, setting};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command};
-use wattio_governor::{Address, Cpus, Knob, Machine};
+use wattio_governor::{Address, Cpus, Knob, Machine, RestorableWriter};
 use wattio_host::groups::Group;
 use wattio_host::knobs::KnobConfig;
-use wattio_host::machine::{Cgroups, affinity};
+use wattio_host::machine::{Cgroups, affinity, dma_latency};
 use wattio_host::processes::ProcessId;
 use wattio_host::{LinuxMachine, Root, Topology, processes};
 
@@ -398,6 +398,41 @@ fn frequency_of_this_machine() {
         narrow: setting(&["0"], 1.0),
     }
     .conforms();
+}
+
+/// What all processes together ask for, in microseconds.
+fn wake_latency_in_force() -> i32 {
+    let mut bytes = [0; 4];
+    let mut file = fs::File::open(dma_latency::DEVICE).unwrap();
+    std::io::Read::read_exact(&mut file, &mut bytes).unwrap();
+    i32::from_ne_bytes(bytes)
+}
+
+#[test]
+#[ignore = "turns this machine's knobs: make test-system"]
+fn the_wake_latency_of_this_machine() {
+    let Some(here) = Here::take(true) else { return };
+    let knob = "kind = 'cpu.latency'\nat_full_speed = '20 us'";
+    if let Err(message) = here.knob(knob, "") {
+        return println!("skipped: {message}");
+    }
+    let before = wake_latency_in_force();
+    let mut knob = here.knob(knob, "").unwrap();
+    let all = here.online.to_string();
+    let store = Store::default();
+    let open = || RestorableWriter::open(here.machine(), Box::new(store.clone()), "boot").unwrap();
+    let (mut writer, _) = open();
+    for (setting, in_force) in
+        [(full_speed(&[&all]), before.min(20)), (setting(&["0"], 1.0), before)]
+    {
+        let assignments = knob.assignments(&setting, writer.look()).unwrap();
+        assert_eq!(writer.apply(knob.name(), &assignments).notes, []);
+        assert_eq!(wake_latency_in_force(), in_force);
+    }
+    let assignments = knob.assignments(&full_speed(&[&all]), writer.look()).unwrap();
+    assert_eq!(writer.apply(knob.name(), &assignments).notes, []);
+    drop(writer);
+    assert_eq!(wake_latency_in_force(), before, "closed, as at the end of the process");
 }
 
 #[test]
