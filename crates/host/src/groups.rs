@@ -37,7 +37,7 @@ fn cores_min_default() -> u32 {
 }
 
 /// A group whose cores were found on the host.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
     /// Its name.
     pub name: String,

@@ -14,7 +14,7 @@ use wattio_governor::{
 };
 use wattio_host::config::{DaemonConfig, SafetyConfig};
 use wattio_host::groups::{self, Group};
-use wattio_host::guards::{FileCheck, MdArrays};
+use wattio_host::guards::{FileCheck, MdArrays, PowerLimits};
 use wattio_host::knobs::{KnobConfig, drive_sleep, limited, turbo};
 use wattio_host::ledger::{self, Ledger, with_power};
 use wattio_host::sources::queued;
@@ -151,7 +151,7 @@ pub fn assemble(
         cpu,
         background,
         power,
-        guards: guards(&config.safety, around.root),
+        guards: guards(config, around.root),
         actuator,
         shadow_model: shadow_model
             .map(|shadow| Box::new(shadow) as Box<dyn wattio_governor::ShadowModel>),
@@ -238,10 +238,18 @@ fn open_knobs(
     config.knobs.iter().map(open).collect()
 }
 
-fn guards(safety: &SafetyConfig, root: &Root) -> Vec<Box<dyn Guard>> {
+fn guards(config: &DaemonConfig, root: &Root) -> Vec<Box<dyn Guard>> {
+    let safety = &config.safety;
     let mut guards: Vec<Box<dyn Guard>> = Vec::new();
     if safety.md_arrays {
         guards.push(Box::new(MdArrays::new(root)));
+    }
+    if safety.power_limits {
+        let own = config.knobs.iter().find_map(|knob| match knob {
+            KnobConfig::PowerCap(cap) => Some(cap.limit),
+            _ => None,
+        });
+        guards.push(Box::new(PowerLimits::new(root, own)));
     }
     for check in &safety.checks {
         guards.push(Box::new(FileCheck::new(root, check)));

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use wattio_governor::SourceError;
 use wattio_host::config::DaemonConfig;
-use wattio_host::knobs::turbo;
+use wattio_host::knobs::{self, power_cap};
 use wattio_host::processes::pollers::Threads;
 use wattio_host::sources::power::MeterConfig;
 use wattio_host::stopwatch;
@@ -47,12 +47,13 @@ pub fn examine(root: &Root, source: Option<&Source>) -> Vec<Finding> {
     let mut findings = vec![processors(&topology)];
     if let Ok(topology) = &topology {
         findings.push(frequency(topology));
+        findings.extend(two_valued(root, topology));
     }
-    findings.push(turbo(root));
     findings.push(cpusets(root));
     findings.push(devices(root));
     findings.push(tracing(root));
     findings.extend(meters(root));
+    findings.extend(limits(root));
     if let (Some(source), Ok(topology)) = (source, &topology) {
         findings.extend(parts(&source.config, &source.path, root, topology));
     }
@@ -101,19 +102,22 @@ fn meant(topology: &Topology, governor: Option<&str>) -> &'static str {
     }
 }
 
-fn turbo(root: &Root) -> Finding {
-    let found = turbo::switch(root);
-    let text = match &found {
-        None => "no switch: neither intel_pstate/no_turbo nor cpufreq/boost".to_owned(),
-        Some(switch) => {
-            format!(
-                "{} ({})",
-                switch.path,
-                if switch.is_on { "turbo is on" } else { "turbo is off" }
-            )
-        }
+/// The knobs with two values, one while saving and one at full speed.
+fn two_valued(root: &Root, topology: &Topology) -> Vec<Finding> {
+    let finding = |(name, opened): (&str, Result<(), String>)| {
+        Finding::of(&format!("knob {name}"), opened, "can be turned")
     };
-    Finding::new("knob cpu.turbo", found.is_some_and(|switch| switch.is_on), text)
+    knobs::offered(root, topology).into_iter().map(finding).collect()
+}
+
+/// Whether somebody limits what the processors draw.
+fn limits(root: &Root) -> Vec<Finding> {
+    let told = |limit: power_cap::PackageLimit| {
+        let now = limit.now(root)?;
+        let text = format!("{} may draw {now} for long ({})", limit.name, limit.path);
+        Some(Finding::new("power limit", true, text))
+    };
+    power_cap::package_limits(root).into_iter().filter_map(told).collect()
 }
 
 fn cpusets(root: &Root) -> Finding {
@@ -259,6 +263,34 @@ fn latency(config: &DaemonConfig, root: &Root, period: Seconds) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_mode_of_the_driver_is_told_with_what_its_governor_means() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        for (path, text) in [
+            ("online", "0"),
+            ("present", "0"),
+            ("intel_pstate/status", "active"),
+            ("intel_pstate/no_turbo", "0"),
+            ("cpufreq/policy0/related_cpus", "0"),
+            ("cpufreq/policy0/cpuinfo_min_freq", "800000"),
+            ("cpufreq/policy0/cpuinfo_max_freq", "3500000"),
+            ("cpufreq/policy0/scaling_driver", "intel_pstate"),
+            ("cpufreq/policy0/scaling_governor", "powersave"),
+        ] {
+            let path = root.path(&format!("/sys/devices/system/cpu/{path}"));
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let findings = examine(&root, None);
+        let told = |what: &str| findings.iter().find(|finding| finding.what == what).unwrap();
+        let frequency = &told("knob cpu.frequency").text;
+        let says = "driver intel_pstate (active), governor powersave, which in this mode follows";
+        assert!(frequency.contains(says), "{frequency}");
+        assert!(told("knob cpu.turbo").ok && !told("knob cpu.epp").ok, "{findings:?}");
+        assert!(told("knob power.cap").text.contains("no RAPL"));
+    }
 
     #[test]
     fn an_empty_host_is_told_what_it_lacks() {

@@ -105,6 +105,9 @@ pub struct SafetyConfig {
     pub cool_down_max: Seconds,
     /// Full speed while a Linux software RAID lacks a disk.
     pub md_arrays: bool,
+    /// Full speed while somebody else holds a processor package below the limit of power (RAPL) that
+    /// was found at the start.
+    pub power_limits: bool,
     /// Further checks.
     #[serde(rename = "check")]
     pub checks: Vec<CheckConfig>,
@@ -174,6 +177,7 @@ impl Default for SafetyConfig {
             cool_down: Seconds(600.0),
             cool_down_max: Seconds(7200.0),
             md_arrays: true,
+            power_limits: true,
             checks: Vec::new(),
             model_error_max: 0.15,
         }

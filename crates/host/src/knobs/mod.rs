@@ -18,10 +18,12 @@ mod frequency;
 mod idle;
 mod idle_states;
 mod online;
+pub mod power_cap;
 mod preference;
 mod saving;
 mod table;
 pub mod turbo;
+mod uncore;
 
 pub use affinity::AffinityConfig;
 pub use background::BackgroundConfig;
@@ -30,9 +32,11 @@ pub use frequency::FrequencyConfig;
 pub use idle::{DiskConfig, NvmeConfig, SataConfig};
 pub use idle_states::{IdleStatesConfig, LatencyConfig};
 pub use online::OnlineConfig;
+pub use power_cap::PowerCapConfig;
 pub use preference::{EpbConfig, EppConfig};
 pub use table::{Hierarchy, KnobFile, files, files_of};
 pub use turbo::TurboConfig;
+pub use uncore::UncoreConfig;
 
 use crate::Root;
 use crate::groups::Group;
@@ -42,6 +46,7 @@ use serde::Deserialize;
 use thiserror::Error;
 use wattio_governor::Knob;
 use wattio_law::DriveSleep;
+use wattio_units::Seconds;
 
 /// One knob of the configuration.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -74,6 +79,12 @@ pub enum KnobConfig {
     /// How long a processor may take to wake.
     #[serde(rename = "cpu.latency")]
     Latency(LatencyConfig),
+    /// How fast what the cores of a socket share is.
+    #[serde(rename = "uncore.frequency")]
+    Uncore(UncoreConfig),
+    /// What a socket may draw.
+    #[serde(rename = "power.cap")]
+    PowerCap(PowerCapConfig),
     /// How fast background work runs, and whether it runs at all.
     #[serde(rename = "background")]
     Background(BackgroundConfig),
@@ -110,6 +121,8 @@ impl KnobConfig {
             Self::Epb(_) => preference::EPB,
             Self::IdleStates(_) => idle_states::STATES,
             Self::Latency(_) => idle_states::LATENCY,
+            Self::Uncore(_) => uncore::NAME,
+            Self::PowerCap(_) => power_cap::NAME,
             Self::Background(_) => background::NAME,
             Self::Nvme(_) => idle::NVME,
             Self::Disk(_) => idle::DISK,
@@ -137,6 +150,8 @@ impl KnobConfig {
             Self::Epb(config) => config.open(root, topology, groups),
             Self::IdleStates(config) => config.open(root, topology, groups),
             Self::Latency(config) => config.open(root, topology, groups),
+            Self::Uncore(config) => config.open(root, topology, groups),
+            Self::PowerCap(config) => config.open(root, topology, groups),
             Self::Background(config) => config.open(root),
             Self::Nvme(config) => config.open(root),
             Self::Disk(config) => config.open(root),
@@ -179,6 +194,29 @@ pub fn limited(mut topology: Topology, knobs: &[KnobConfig]) -> Topology {
         }
     }
     topology
+}
+
+/// Which of the knobs with two values a host has, by name: with their defaults and one group of all
+/// processors, whether they open, or what is missing.
+#[must_use]
+pub fn offered(root: &Root, topology: &Topology) -> Vec<(&'static str, Result<(), String>)> {
+    let order = topology.online.iter().collect();
+    let all = Group { order, cores_min: 1, ..Group::default() };
+    let idle = IdleStatesConfig { saving: None, at_full_speed: Some(Seconds(0.0)) };
+    let candidates = [
+        KnobConfig::Turbo(TurboConfig::default()),
+        KnobConfig::Epp(EppConfig::default()),
+        KnobConfig::Epb(EpbConfig::default()),
+        KnobConfig::IdleStates(idle),
+        KnobConfig::Latency(LatencyConfig { at_full_speed: Seconds(0.0) }),
+        KnobConfig::Uncore(UncoreConfig::lowest(root)),
+        KnobConfig::PowerCap(PowerCapConfig::lowest(root)),
+    ];
+    let open = |knob: &KnobConfig| {
+        let opened = knob.open(root, topology, std::slice::from_ref(&all));
+        opened.map(|_| ()).map_err(|error| error.message)
+    };
+    candidates.iter().map(|knob| (knob.name(), open(knob))).collect()
 }
 
 /// How the drives of these knobs sleep, if there are any: for [`wattio_law::Limits`].
@@ -240,6 +278,8 @@ mod tests {
             ("kind = 'cpu.epb'\nat_full_speed = 0", "cpu.epb"),
             ("kind = 'cpu.idle'\nsaving = '1 ms'\nat_full_speed = '10 us'", "cpu.idle"),
             ("kind = 'cpu.latency'\nat_full_speed = '0 s'", "cpu.latency"),
+            ("kind = 'uncore.frequency'\nmaximum = '1.6 GHz'", "uncore.frequency"),
+            ("kind = 'power.cap'\nlimit = '90 W'\nhwmon = 'amd_hsmp_hwmon'", "power.cap"),
             ("kind = 'background'\nmd = ['md0']", "background"),
             ("kind = 'nvme.power'\ndevices = ['nvme0']\nlatency = '50 ms'", "nvme.power"),
             ("kind = 'nvme.power'\ndevices = ['nvme0']\npower_state = 3", "nvme.power"),

@@ -36,6 +36,18 @@ pub struct EppConfig {
     pub at_full_speed: Option<String>,
 }
 
+impl Default for EppConfig {
+    fn default() -> Self {
+        Self { saving: saving_default(), at_full_speed: None }
+    }
+}
+
+impl Default for EpbConfig {
+    fn default() -> Self {
+        Self { saving: bias_default(), at_full_speed: None }
+    }
+}
+
 fn saving_default() -> String {
     "balance_power".to_owned()
 }

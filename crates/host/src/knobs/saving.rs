@@ -7,6 +7,7 @@
 use crate::Root;
 use crate::groups::Group;
 use crate::topology::{CPU_FOLDER, Topology};
+use std::collections::{BTreeMap, BTreeSet};
 use wattio_governor::{
     Address, Assignment, Cpus, GroupSetting, Knob, Layer, MachineError, MachineView, Setting,
     Target,
@@ -165,4 +166,21 @@ pub(super) fn cores_of(groups: &[Group]) -> Cpus {
 /// What a file holds, or why it does not say.
 pub(super) fn read(root: &Root, path: &str) -> Result<String, String> {
     root.read(path).map_err(|error| format!("{path}: {error}"))
+}
+
+/// The processors of each socket that are online; all in socket 0 where the host does not tell.
+pub(super) fn packages(root: &Root, topology: &Topology) -> BTreeMap<u32, Cpus> {
+    let mut packages: BTreeMap<u32, Cpus> = BTreeMap::new();
+    for cpu in topology.online.iter() {
+        let path = format!("{CPU_FOLDER}/cpu{cpu}/topology/physical_package_id");
+        let package = root.read(&path).ok().and_then(|text| text.parse().ok()).unwrap_or_default();
+        packages.entry(package).or_default().insert(cpu);
+    }
+    packages
+}
+
+/// The sockets that hold cores of groups.
+pub(super) fn packages_of(packages: &BTreeMap<u32, Cpus>, groups: &[Group]) -> BTreeSet<u32> {
+    let cores = cores_of(groups);
+    packages.iter().filter(|(_, cpus)| cpus.meets(&cores)).map(|(&package, _)| package).collect()
 }

@@ -7,6 +7,7 @@
 //!   written within 1 %: drivers round to their own steps of up to 25 MHz. A knob asks for
 //!   frequencies that are in the list of steps, if there is one, so that no coarser rounding is
 //!   left. They are not the same: `2401000` lets acpi-cpufreq boost, and `2400000` does not.
+//! - So do limits of power: RAPL rounds to its own units.
 //! - A choice such as `none [mq-deadline] kyber` is read as what is chosen.
 //! - `200000 (system)` of md means that the array follows the system; it is read as `system`, and
 //!   writing that makes it follow again. `1000 (local)` is read as `1000`.
@@ -22,8 +23,8 @@ use std::time::Duration;
 use wattio_governor::Cpus;
 use wattio_units::Seconds;
 
-/// How far a driver may round a frequency.
-const FREQUENCY_TOLERANCE: f64 = 0.01;
+/// How far a driver may round a frequency or a power.
+const ROUNDING_TOLERANCE: f64 = 0.01;
 
 /// How long a frequency may take to be in force.
 pub(super) const SETTLES_WITHIN: Seconds = Seconds(0.1);
@@ -36,6 +37,7 @@ enum Form {
     Plain,
     Cpus,
     Frequency,
+    Power,
     Md,
     Freezer,
 }
@@ -43,6 +45,7 @@ enum Form {
 impl Form {
     fn of(path: &str) -> Self {
         match path.rsplit('/').next().unwrap_or(path) {
+            name if name.ends_with("_power_limit_uw") => Self::Power,
             "scaling_max_freq" | "scaling_min_freq" | "scaling_setspeed" => Self::Frequency,
             "sync_speed_max" | "sync_speed_min" => Self::Md,
             "freezer.state" => Self::Freezer,
@@ -77,7 +80,7 @@ pub fn value(path: &str, text: &str) -> String {
             _ => text,
         },
         Form::Plain => chosen(text).unwrap_or(text),
-        Form::Cpus | Form::Frequency | Form::Freezer => text,
+        Form::Cpus | Form::Frequency | Form::Power | Form::Freezer => text,
     }
     .to_owned()
 }
@@ -157,7 +160,7 @@ pub(super) fn same(path: &str, one: &str, other: &str) -> bool {
         return true;
     }
     match Form::of(path) {
-        Form::Plain | Form::Md | Form::Frequency => false,
+        Form::Plain | Form::Md | Form::Frequency | Form::Power => false,
         Form::Cpus => same_cpus(one, other),
         Form::Freezer => {
             let frozen = |value: &str| matches!(value, "FREEZING" | "FROZEN");
@@ -166,11 +169,11 @@ pub(super) fn same(path: &str, one: &str, other: &str) -> bool {
     }
 }
 
-/// Whether `found` may be a driver's rounding of a frequency.
+/// Whether `found` may be a driver's rounding of a frequency or a power.
 pub(super) fn rounded(path: &str, value: &str, found: &str) -> bool {
     match (value.parse::<f64>(), found.parse::<f64>()) {
-        (Ok(value), Ok(found)) if Form::of(path) == Form::Frequency => {
-            (value - found).abs() <= FREQUENCY_TOLERANCE * value.max(found)
+        (Ok(value), Ok(found)) if matches!(Form::of(path), Form::Frequency | Form::Power) => {
+            (value - found).abs() <= ROUNDING_TOLERANCE * value.max(found)
         }
         _ => false,
     }
@@ -223,6 +226,8 @@ mod tests {
         assert!(rounded(cap, "2400000", "2401000"));
         assert!(!rounded(cap, "2400000", "2300000"));
         assert!(!rounded(cap, "<unsupported>", "2300000"));
+        let limit = "/sys/class/powercap/intel-rapl:0/constraint_0_power_limit_uw";
+        assert!(rounded(limit, "90100000", "90000000") && !rounded(limit, "90000000", "80000000"));
         assert!(!rounded("/sys/block/sda/mq/0/cpu_list", "1000", "1001"));
         assert!(!same(cap, "2400000", "2401000"), "one boosts, the other does not");
         assert!(same("/sys/block/sda/mq/0/cpu_list", "0-1", "0, 1"));

@@ -508,6 +508,124 @@ fn the_wake_latency_is_held_at_full_speed_and_let_go_while_saving() {
     assert_eq!(writer.look().read(&address).as_deref(), Ok("released"));
 }
 
+/// Two sockets: even processors in the first.
+fn sockets() -> Tree {
+    let tree = Tree::new();
+    for cpu in 0..8 {
+        let file = format!("{CPU}/cpu{cpu}/topology/physical_package_id");
+        tree.write(&file, &(cpu % 2).to_string());
+    }
+    for package in 0..2 {
+        let die = format!("{CPU}/intel_uncore_frequency/package_0{package}_die_00");
+        for (file, khz) in [
+            ("initial_min_freq_khz", "800000"),
+            ("initial_max_freq_khz", "2400000"),
+            ("min_freq_khz", if package == 0 { "800000" } else { "2000000" }),
+            ("max_freq_khz", "2400000"),
+        ] {
+            tree.write(&format!("{die}/{file}"), khz);
+        }
+        let zone = format!("/sys/class/powercap/intel-rapl:{package}");
+        for (file, text) in [
+            ("name", format!("package-{package}").as_str()),
+            ("enabled", if package == 0 { "1" } else { "0" }),
+            ("constraint_0_name", "long_term"),
+            ("constraint_0_power_limit_uw", "150000000"),
+            ("constraint_0_max_power_uw", "165000000"),
+            ("constraint_1_name", "short_term"),
+            ("constraint_1_power_limit_uw", "180000000"),
+        ] {
+            tree.write(&format!("{zone}/{file}"), text);
+        }
+        tree.write(&format!("{zone}:0/name"), "dram");
+    }
+    tree
+}
+
+/// What a knob writes while saving.
+fn slow(tree: &Tree, knob: &str, groups: &str) -> Vec<(String, String)> {
+    let mut knob = tree.knob(knob, groups).unwrap();
+    let assignments = knob.assignments(&setting(&["0"], 1e9), &mut *tree.machine()).unwrap();
+    let pair = |(path, value): (&str, &str)| {
+        let mut end = path.rsplitn(3, '/').take(2).collect::<Vec<_>>();
+        end.reverse();
+        (end.join("/"), value.to_owned())
+    };
+    values(&assignments).into_iter().map(pair).collect()
+}
+
+fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+}
+
+#[test]
+fn the_uncore_is_capped_while_saving() {
+    let tree = sockets();
+    let knob = "kind = 'uncore.frequency'\nmaximum = '1.65 GHz'";
+    let asked = [
+        ("package_00_die_00/max_freq_khz", "1600000"),
+        ("package_01_die_00/min_freq_khz", "1600000"),
+        ("package_01_die_00/max_freq_khz", "1600000"),
+    ];
+    assert_eq!(slow(&tree, knob, GROUPS), pairs(&asked), "a minimum above it goes first");
+    saving_conforms(&tree, knob);
+    let missing = |tree: &Tree, maximum: &str, groups: &str, says: &str| {
+        let knob = format!("kind = 'uncore.frequency'\nmaximum = '{maximum}'");
+        let message = tree.knob(&knob, groups).err().unwrap();
+        assert!(message.contains(says), "{message}");
+    };
+    let first = "[[group]]\nname = 'a'\ncores = '0,4'";
+    missing(&tree, "1.6 GHz", first, "shared with processors 2,6, which are in no group");
+    let accepted = "kind = 'uncore.frequency'\nmaximum = '1.6 GHz'\naccept_others = true";
+    assert_eq!(slow(&tree, accepted, first).len(), 1, "the other socket is not touched");
+    missing(&tree, "500 MHz", GROUPS, "is below the 800 MHz");
+    missing(&tree, "2.4 GHz", GROUPS, "nothing to turn");
+    missing(&Tree::new(), "1 GHz", GROUPS, "intel_uncore_frequency is not there");
+    // Newer processors have clusters, and a folder of the die that stands for all.
+    for (cluster, package) in [("uncore00", "0"), ("uncore01", "1")] {
+        let folder = format!("{CPU}/intel_uncore_frequency/{cluster}");
+        tree.write(&format!("{folder}/package_id"), package);
+        tree.write(&format!("{folder}/min_freq_khz"), "800000");
+        tree.write(&format!("{folder}/max_freq_khz"), "2200000");
+    }
+    let asked = [("uncore00/max_freq_khz", "1600000"), ("uncore01/max_freq_khz", "1600000")];
+    assert_eq!(slow(&tree, knob, GROUPS), pairs(&asked));
+    saving_conforms(&tree, knob);
+}
+
+#[test]
+fn packages_are_capped_while_saving() {
+    let tree = sockets();
+    let knob = "kind = 'power.cap'\nlimit = '90.2 W'";
+    let asked = [
+        ("intel-rapl:0/constraint_0_power_limit_uw", "90125000"),
+        ("intel-rapl:1/constraint_0_power_limit_uw", "90125000"),
+        ("intel-rapl:1/enabled", "1"),
+    ];
+    assert_eq!(slow(&tree, knob, GROUPS), pairs(&asked));
+    saving_conforms(&tree, knob);
+    let missing = |tree: &Tree, more: &str, says: &str| {
+        let message = tree.knob(&format!("kind = 'power.cap'\n{more}"), GROUPS).err().unwrap();
+        assert!(message.contains(says), "{message}");
+    };
+    missing(&tree, "limit = '0 W'", "is not above 0 W");
+    missing(&tree, "limit = '170 W'", "takes is 165 W");
+    missing(&tree, "limit = '150 W'", "nothing to turn");
+    missing(&tree, "limit = '90 W'\nhwmon = 'amd'", "has no chip \"amd\" with a powerN_cap");
+    missing(&Tree::new(), "limit = '90 W'", "no RAPL");
+    for (file, text) in [
+        ("name", "amd_hsmp_hwmon"),
+        ("power1_cap", "240000000"),
+        ("power1_cap_max", "280000000"),
+        ("power1_input", "100000000"),
+    ] {
+        tree.write(&format!("/sys/class/hwmon/hwmon3/{file}"), text);
+    }
+    let chip = "kind = 'power.cap'\nlimit = '150 W'\nhwmon = 'amd_hsmp_hwmon'";
+    assert_eq!(slow(&tree, chip, GROUPS), pairs(&[("hwmon3/power1_cap", "150000000")]));
+    saving_conforms(&tree, chip);
+}
+
 #[test]
 fn cores_leave_and_return_with_all_that_the_kernel_changed() {
     let tree = Tree::new().split().process(10, "etcd", &[(10, "3,7"), (11, "0-7")]);
