@@ -63,7 +63,10 @@ pub fn examine(root: &Root, source: Option<&Source>) -> Vec<Finding> {
 fn processors(topology: &Result<Topology, wattio_host::topology::TopologyError>) -> Finding {
     match topology {
         Ok(topology) => {
-            let text = format!("{} online of {}", topology.online, topology.present);
+            let mut text = format!("{} online of {}", topology.online, topology.present);
+            for (kind, cpus) in topology.kinds() {
+                text += &format!("; {kind} {cpus}");
+            }
             Finding::new("processors", true, text)
         }
         Err(error) => Finding::new("processors", false, error.to_string()),
@@ -198,6 +201,7 @@ fn parts(config: &DaemonConfig, beside: &Path, root: &Root, topology: &Topology)
         findings.push(Finding::of("[background]", background.open(root), "opens"));
     }
     if let Ok(groups) = &groups {
+        findings.extend(groups.iter().filter(|group| group.mixes_kinds(topology)).map(mixed));
         findings.extend(config.knobs.iter().map(|knob| {
             let what = format!("[[knob]] {}", knob.name());
             Finding::of(&what, knob.open(root, topology, groups).map(|_| ()), "can be turned")
@@ -211,6 +215,16 @@ fn parts(config: &DaemonConfig, beside: &Path, root: &Root, topology: &Topology)
         findings.push(self::meter(meter, root, period));
     }
     findings
+}
+
+/// A group of several kinds of cores; it works, and is worth a word.
+fn mixed(group: &groups::Group) -> Finding {
+    let text = format!(
+        "group {:?} has cores of several kinds, which the law takes to be alike: make one of each, with \
+         kind = \"performance\" and kind = \"efficiency\"",
+        group.name
+    );
+    Finding::new("kinds of cores", false, text)
 }
 
 /// Whether the power source opens and soon has a reading.

@@ -262,6 +262,11 @@ cores = "0-3"
                 "group[0].queue.url: url = \"h\" does not begin",
             ),
             ("queue = { url = \"http://h/\", metric = \"m\", unit = 1 }", "unknown field `unit`"),
+            ("kind = \"fast\"", "unknown variant `fast`"),
+            (
+                "kind = \"efficiency\"\n[[group]]\nname = \"p\"\ncores = \"3-4\"",
+                "3 already belong to another group",
+            ),
             ("cores_min = 5", "group[0].cores_min: is 5; allowed is 1 to the group's 4"),
             ("[[knob]]\nkind = \"cpu.trubo\"", "cpu.trubo"),
             ("[[group]]\nname = \"all\"\ncores = \"4\"", "the same name"),
@@ -284,6 +289,14 @@ cores = "0-3"
         }
         let line = refusal("[service]\nlisten = \"everywhere\"");
         assert!(line.starts_with("line 12"), "{line}");
+    }
+
+    #[test]
+    fn kinds_of_cores_may_share_a_list() {
+        let more =
+            "kind = 'efficiency'\n[[group]]\nname = 'p'\ncores = '0-3'\nkind = 'performance'";
+        let config = DaemonConfig::from_toml(&format!("{SMALLEST}{more}")).unwrap();
+        assert_eq!(config.groups.len(), 2);
     }
 
     proptest! {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command};
 use wattio_governor::{Address, Cpus, Knob, Machine, RestorableWriter};
 use wattio_host::groups::Group;
-use wattio_host::knobs::KnobConfig;
+use wattio_host::knobs::{KnobConfig, power_cap};
 use wattio_host::machine::{Cgroups, affinity, dma_latency};
 use wattio_host::processes::ProcessId;
 use wattio_host::{LinuxMachine, Root, Topology, processes};
@@ -433,6 +433,43 @@ fn the_wake_latency_of_this_machine() {
     assert_eq!(writer.apply(knob.name(), &assignments).notes, []);
     drop(writer);
     assert_eq!(wake_latency_in_force(), before, "closed, as at the end of the process");
+}
+
+#[test]
+#[ignore = "turns this machine's knobs: make test-system"]
+fn idle_states_of_this_machine() {
+    let Some(here) = Here::take(true) else { return };
+    let knob = "kind = 'cpu.idle'\nsaving = '1 s'\nat_full_speed = '0 s'";
+    if let Err(message) = here.knob(knob, "") {
+        // The guest's processors have none, so this is no fault of its.
+        return println!("left out: {message}");
+    }
+    Subject {
+        machine: &|| here.machine(),
+        knobs: &|| vec![here.knob(knob, "").unwrap()],
+        full: setting(&["0"], 1.0),
+        // What is written is written at full speed.
+        narrow: full_speed(&[&here.online.to_string()]),
+    }
+    .conforms();
+}
+
+#[test]
+#[ignore = "turns this machine's knobs: make test-system"]
+fn power_caps_of_this_machine() {
+    let Some(here) = Here::take(true) else { return };
+    let Some(limit) = power_cap::package_limits(&here.root).into_iter().next() else {
+        return println!("skipped: needs RAPL, or the guest's module fake_power");
+    };
+    let half = limit.now(&here.root).unwrap().0 / 2.0;
+    let knob = format!("kind = 'power.cap'\nlimit = '{half} W'");
+    Subject {
+        machine: &|| here.machine(),
+        knobs: &|| vec![here.knob(&knob, "").unwrap()],
+        full: full_speed(&[&here.online.to_string()]),
+        narrow: setting(&["0"], 1.0),
+    }
+    .conforms();
 }
 
 #[test]
