@@ -11,7 +11,8 @@
 //! Somebody may raise `scaling_min_freq` meanwhile, and means it: nothing goes below it from then on.
 //! The kernel lets a cap win over a minimum and shows the cap in place of the minimum
 //! (`cpufreq_verify_within_limits`), so a minimum that has risen as far as the cap is looked at
-//! again without the cap.
+//! again without the cap. One that is raised while the cap stands at the old minimum does not show
+//! before the cap rises again.
 
 use super::Opened;
 use super::table::{KnobFile, files_of};

@@ -292,4 +292,60 @@ mod tests {
             assert!(toml::from_str::<KnobConfig>(&with_more).is_err(), "{with_more}");
         }
     }
+
+    /// The kinds that the configuration takes, by what it says of one that it does not.
+    fn kinds() -> Vec<String> {
+        let said = toml::from_str::<KnobConfig>("kind = ''").unwrap_err().to_string();
+        let (_, listed) = said.split_once("expected one of ").unwrap();
+        listed.trim().split(", ").map(|kind| kind.trim_matches('`').to_owned()).collect()
+    }
+
+    /// The rows of the guide's table of knobs: kind, and the other cells.
+    fn rows() -> Vec<(String, Vec<String>)> {
+        let guide = include_str!("../../../../docs/wattiod.md");
+        let (_, table) = guide.split_once("| knob | writes | needs | risk | run on |").unwrap();
+        let row = |line: &str| {
+            let cells: Vec<_> = line.trim_matches('|').split(" | ").map(str::to_owned).collect();
+            let kind = cells[0].split('`').nth(1).unwrap().to_owned();
+            (kind, cells[1..].to_vec())
+        };
+        table.lines().skip(2).take_while(|line| line.starts_with('|')).map(row).collect()
+    }
+
+    #[test]
+    fn the_guide_has_every_knob_and_every_file_that_it_writes() {
+        let (kinds, rows) = (kinds(), rows());
+        let mut told: Vec<_> = rows.iter().map(|(kind, _)| kind.clone()).collect();
+        told.dedup();
+        let sorted = |mut kinds: Vec<String>| {
+            kinds.sort();
+            kinds
+        };
+        assert_eq!(sorted(told), sorted(kinds));
+        for file in files() {
+            let name = file.name().trim_start_matches('*');
+            let of_knob = |(kind, _): &&(String, _)| {
+                file.knob.split('.').eq(kind.split('.'))
+                    || file.knob.starts_with(&format!("{kind}."))
+            };
+            let is_told = rows.iter().filter(of_knob).any(|(_, cells)| cells[0].contains(name));
+            assert!(is_told, "{} writes {name}", file.knob);
+        }
+    }
+
+    /// The conformance on the machine that it runs on (`here.rs`) is run in the guest too.
+    #[test]
+    fn the_guide_says_what_each_knob_was_run_on() {
+        let here = include_str!("../../tests/conformance/here.rs");
+        for (kind, cells) in rows() {
+            let run_on: Vec<_> = cells[3].trim().split(", ").collect();
+            assert!(
+                run_on.iter().all(|on| ["tree", "guest", "machine"].contains(on)),
+                "{run_on:?}"
+            );
+            assert_eq!(run_on[0], "tree", "{kind}");
+            let turned = here.contains(&format!("kind = '{kind}'"));
+            assert_eq!(run_on.len() > 1, turned, "{kind}: {run_on:?}");
+        }
+    }
 }

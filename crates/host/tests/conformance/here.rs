@@ -400,6 +400,72 @@ fn frequency_of_this_machine() {
     .conforms();
 }
 
+/// The lowest frequency of the first policy while the test runs.
+struct Minimum {
+    file: String,
+    before: String,
+}
+
+impl Minimum {
+    fn raise(root: &Root, value: &str) -> Self {
+        let file = "/sys/devices/system/cpu/cpufreq/policy0/scaling_min_freq".to_owned();
+        let before = root.read(&file).unwrap();
+        root.write(&file, value).unwrap();
+        Self { file, before }
+    }
+}
+
+impl Drop for Minimum {
+    fn drop(&mut self) {
+        let _ = fs::write(&self.file, &self.before);
+    }
+}
+
+/// That the kernel lets the cap win, and shows it in place of the minimum, is what the knob goes by.
+#[test]
+#[ignore = "turns this machine's knobs: make test-system"]
+fn a_minimum_that_somebody_raises_on_this_machine() {
+    let Some(here) = Here::take(true) else { return };
+    let policy = Topology::read(&here.root).unwrap().policies.into_iter().next();
+    let Some(policy) = policy.filter(|policy| policy.lowest() < policy.highest()) else {
+        return println!("skipped: needs cpufreq");
+    };
+    let khz = |hertz: f64| format!("{:.0}", hertz / 1e3);
+    let (lowest, highest) = (khz(policy.lowest().0), khz(policy.highest().0));
+    let cap = || here.root.read(&format!("{}/scaling_max_freq", policy.folder)).unwrap();
+    let mut knob = here.knob("kind = 'cpu.frequency'", "").unwrap();
+    let (mut writer, _) =
+        RestorableWriter::open(here.machine(), Box::new(Store::default()), "boot").unwrap();
+    let mut turn = |setting| {
+        let assignments = knob.assignments(&setting, writer.look()).unwrap();
+        assert_eq!(writer.apply(knob.name(), &assignments).notes, []);
+    };
+    let slow = || setting(&[&here.online.to_string()], 1.0);
+    turn(slow());
+    assert_eq!(cap(), lowest);
+    let minimum = Minimum::raise(&here.root, &highest);
+    assert_eq!(here.root.read(&minimum.file).unwrap(), lowest, "the cap stands in its place");
+    // Nothing tells of it while it is hidden as well as that; it shows once the cap rises.
+    turn(full_speed(&[&here.online.to_string()]));
+    turn(slow());
+    assert_eq!(cap(), highest, "nothing goes below a minimum that was raised");
+    drop(minimum);
+    turn(slow());
+    assert_eq!(cap(), lowest, "the old one again");
+    drop(writer);
+    assert_eq!(cap(), highest);
+    // Lowered by the knob, where it leaves nothing to save.
+    let _minimum = Minimum::raise(&here.root, &highest);
+    let lowers = format!("kind = 'cpu.frequency'\nminimum = '{} Hz'", policy.hardware_min.0);
+    Subject {
+        machine: &|| here.machine(),
+        knobs: &|| vec![here.knob(&lowers, "").unwrap()],
+        full: full_speed(&[&here.online.to_string()]),
+        narrow: slow(),
+    }
+    .conforms();
+}
+
 /// What all processes together ask for, in microseconds.
 fn wake_latency_in_force() -> i32 {
     let mut bytes = [0; 4];
