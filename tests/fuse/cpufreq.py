@@ -14,6 +14,27 @@ from fuse.processors import Follower, Processors
 
 
 @dataclass
+class Turbo(Node):
+    """`cpufreq/boost`: while it is off, nothing is faster than `base_khz`, whatever was asked for.
+
+    Limits show it, and what was asked for is in force again with it (`freq_qos` requests stay).
+    """
+
+    base_khz: int
+    is_on: bool = True
+
+    writable = True
+
+    def read(self, at_s: float) -> str:
+        return str(int(self.is_on))
+
+    def write(self, text: str, at_s: float) -> None:
+        if text not in ("0", "1"):
+            raise refusal(errno.EINVAL)
+        self.is_on = text == "1"
+
+
+@dataclass
 class Policy(Follower):
     """Processors that change frequency together; frequencies in kHz, `steps` ascending."""
 
@@ -23,15 +44,17 @@ class Policy(Follower):
     lowest: int
     highest: int
     governor: str = "schedutil"
+    turbo: Turbo | None = None
 
     def __post_init__(self) -> None:
         self.asked = self.highest
 
     def limits(self) -> tuple[int, int]:
         """The limits in force: what was asked for, clamped as cpufreq_verify_within_limits does."""
-        within = [
-            min(max(khz, self.steps[0]), self.steps[-1]) for khz in (self.lowest, self.highest)
-        ]
+        fastest = self.steps[-1]
+        if self.turbo is not None and not self.turbo.is_on:
+            fastest = min(fastest, self.turbo.base_khz)
+        within = [min(max(khz, self.steps[0]), fastest) for khz in (self.lowest, self.highest)]
         top = max(step for step in self.steps if step <= within[1])
         return min(within[0], top), top
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuse.cpufreq import POLICY_FILES, Policy, PolicyFile
+from fuse.cpufreq import POLICY_FILES, Policy, PolicyFile, Turbo
 from fuse.nodes import Constant, Counter, Link, Node, Steps, SyncSpeed, Table, Tree, Value
 from fuse.processors import (
     CPU,
@@ -82,9 +82,11 @@ def processors(count: int, clients: float = 0.3, background: float = 0.1) -> Tre
         tree[f"{CPU}/cpu{cpu}/cpufreq"] = Link(f"../cpufreq/policy{cpu % half}")
         if cpu > 0:
             tree[f"{CPU}/cpu{cpu}/online"] = Switch(all_of_them, cpu)
+    turbo = tree[f"{CPU}/cpufreq/boost"] = Turbo(base_khz=2_600_000)
     for number in range(half):
         steps = (800_000, 1_000_000, 1_800_000, 2_600_000, 3_000_000)
         policy = Policy(all_of_them, together[number], steps, lowest=1_000_000, highest=2_600_000)
+        policy.turbo = turbo
         all_of_them.followers.append(policy)
         for name in POLICY_FILES:
             tree[f"{CPU}/cpufreq/policy{number}/{name}"] = PolicyFile(policy, name)
@@ -107,6 +109,27 @@ def _control_groups(all_of_them: Processors) -> Tree:
     }
 
 
+def preferences(count: int) -> Tree:
+    """Biases and idle states of so many processors, and what their one socket shares."""
+    tree: Tree = {"dev/cpu_dma_latency": Value("")}
+    for cpu in range(count):
+        folder = f"{CPU}/cpu{cpu}"
+        tree[f"{folder}/power/energy_perf_bias"] = Value("6", lowest=0, highest=15)
+        for state, latency_us in enumerate((0, 2, 133)):
+            tree[f"{folder}/cpuidle/state{state}/latency"] = Constant(str(latency_us))
+            tree[f"{folder}/cpuidle/state{state}/disable"] = Value("0")
+    uncore = f"{CPU}/intel_uncore_frequency/package_00_die_00"
+    tree[f"{uncore}/initial_min_freq_khz"] = Constant("800000")
+    for name, khz in (("min_freq_khz", 1_800_000), ("max_freq_khz", 2_400_000)):
+        tree[f"{uncore}/{name}"] = Value(str(khz), lowest=800_000, highest=2_400_000)
+    zone = "sys/class/powercap/intel-rapl:0"
+    tree[f"{zone}/enabled"] = Value("1")
+    tree[f"{zone}/constraint_0_name"] = Constant("long_term")
+    tree[f"{zone}/constraint_0_max_power_uw"] = Constant("165000000")
+    tree[f"{zone}/constraint_0_power_limit_uw"] = Value("150000000", highest=165_000_000)
+    return tree
+
+
 def holder() -> Tree:
     """What a holder of knobs wants: which boot this is, and the lock of the host."""
     return {
@@ -120,6 +143,7 @@ def server() -> Tree:
     return {
         **holder(),
         **processors(8),
+        **preferences(8),
         **package(95.0),
         **sensor((0.0, 230.0)),
         **disk("sda", reads_per_s=1000.0, latency_ms=0.5),

@@ -128,7 +128,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let places = (0..CORES).map(|cpu| Address::new("frequency", &cpu.to_string())).collect();
     let (writer, _) =
         RestorableWriter::open(Box::new(Memory::default()), Box::new(Nowhere), "boot")?;
-    let group = CoreGroup { name: "all".to_owned(), cores: (0..CORES).collect(), limits };
+    let cores = (0..CORES).collect();
+    let group = CoreGroup { name: "all".to_owned(), cores, limits, saving_max: None };
     let mut governor = Governor::new(
         Parts {
             law,

@@ -12,10 +12,10 @@ pub struct Actuator {
 }
 
 impl Actuator {
-    /// Asks every knob (or only those that follow processes) and applies what it returns; stops at
+    /// Asks every knob (or only those that look again) and applies what it returns; stops at
     /// the first failure when slowing down, and continues when speeding up.
     pub fn turn(&mut self, setting: &Setting, faster: bool, again: bool) -> Applied {
-        let asked = |knob: &&mut Box<dyn Knob>| !again || knob.follows_processes();
+        let asked = |knob: &&mut Box<dyn Knob>| !again || knob.looks_again();
         let mut order: Vec<_> = self.knobs.iter_mut().filter(asked).collect();
         order.sort_by_key(|knob| knob.layer());
         if faster {

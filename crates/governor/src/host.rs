@@ -114,7 +114,8 @@ impl Host {
         self.account.windows_unmeasured += u64::from(self.sensors.has_power() && power.is_none());
         self.tell_of_sources();
         let forced = self.why_full_speed();
-        let groups = self.in_force.groups.iter().enumerate().map(|(at, group)| {
+        let running = self.running(&self.in_force);
+        let groups = running.groups.iter().enumerate().map(|(at, group)| {
             let used = uses.get(at).copied().unwrap_or(NO_USE);
             GroupObservation {
                 cores: group.cores,
@@ -138,6 +139,18 @@ impl Host {
         });
         let groups = groups.collect();
         (Observation { latency, groups, background, power, alarm }, forced)
+    }
+
+    /// What an action makes of the host: while power is saved, turbo may be off.
+    fn running(&self, action: &Action) -> Action {
+        let mut running = action.clone();
+        if action.groups != self.full.groups || action.drives == DriveAction::Asleep {
+            for (setting, group) in running.groups.iter_mut().zip(&self.groups) {
+                let lowered = group.saving_max.filter(|max| *max < setting.frequency);
+                setting.frequency = lowered.unwrap_or(setting.frequency);
+            }
+        }
+        running
     }
 
     fn use_of_groups(&mut self) -> Vec<GroupUse> {
@@ -291,8 +304,9 @@ impl Plant for Host {
         self.sample = self.sensors.take_pending();
         let (truth, forced) = self.measure(dt, alarm);
         self.truth = truth;
+        let held = self.running(&self.held);
         let observation = match &mut self.shadow_model {
-            Some(shadow_model) => shadow_model.see(&self.truth, &self.held, dt),
+            Some(shadow_model) => shadow_model.see(&self.truth, &held, dt),
             None => self.truth.clone(),
         };
         Seen { observation, forced }

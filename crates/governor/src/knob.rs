@@ -191,6 +191,8 @@ pub enum Layer {
     Placement,
     /// Changes how fast things are.
     Speed,
+    /// Changes which speeds there are: while turbo is off, the kernel takes no limit above.
+    Range,
     /// Takes cores offline: last when slowing down, first when speeding up.
     Presence,
 }
@@ -214,9 +216,9 @@ pub trait Knob: Send {
     /// When it is applied.
     fn layer(&self) -> Layer;
 
-    /// Whether its values change while the setting does not, because processes come and go: it is
-    /// asked again now and then.
-    fn follows_processes(&self) -> bool {
+    /// Whether its values change while the setting does not, because processes come and go or
+    /// because others change what it goes by: it is asked again now and then.
+    fn looks_again(&self) -> bool {
         false
     }
 

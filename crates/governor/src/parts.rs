@@ -8,7 +8,7 @@ use crate::source::{
 };
 use std::time::Duration;
 use wattio_law::{Action, Bound, DriverSettings, GroupLimits, Insight, Law, Observation};
-use wattio_units::Seconds;
+use wattio_units::{Hertz, Seconds};
 
 /// A group of cores that serves one stage of the storage server.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +19,9 @@ pub struct CoreGroup {
     pub cores: Vec<u32>,
     /// How few of them may stay and how slow they may be.
     pub limits: GroupLimits,
+    /// The highest frequency while power is saved, if that is lower than at full speed whatever the
+    /// law asks for: a knob turns turbo off then.
+    pub saving_max: Option<Hertz>,
 }
 
 /// How the governor behaves around the law.

@@ -2,7 +2,7 @@
 
 use crate::processes::ProcessPattern;
 use crate::sources::queued;
-use crate::topology::Topology;
+use crate::topology::{CoreKind, Topology};
 use serde::Deserialize;
 use thiserror::Error;
 use wattio_governor::Cpus;
@@ -16,6 +16,11 @@ pub struct GroupConfig {
     pub name: String,
     /// Its cores, as the kernel writes lists: `"0-7"`.
     pub cores: String,
+    /// Which of these cores, on a host with several kinds: `performance` or `efficiency`. Groups of
+    /// different kinds may name the same `cores`. By default all of them, which the law takes to be
+    /// alike.
+    #[serde(default)]
+    pub kind: Option<CoreKind>,
     /// How many always stay on, by default 1.
     #[serde(default = "cores_min_default")]
     pub cores_min: u32,
@@ -37,7 +42,7 @@ fn cores_min_default() -> u32 {
 }
 
 /// A group whose cores were found on the host.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
     /// Its name.
     pub name: String,
@@ -91,6 +96,13 @@ impl Group {
     pub fn cores(&self) -> Cpus {
         self.order.iter().copied().collect()
     }
+
+    /// Whether it has cores of several kinds, which the law takes to be alike.
+    #[must_use]
+    pub fn mixes_kinds(&self, topology: &Topology) -> bool {
+        let cores = self.cores();
+        topology.kinds().filter(|(_, cpus)| cpus.meets(&cores)).count() > 1
+    }
 }
 
 /// Finds the groups' cores on the host.
@@ -110,6 +122,8 @@ pub fn resolve(configs: &[GroupConfig], topology: &Topology) -> Result<Vec<Group
             return Err(error("name", "each group needs a name of its own".to_owned()));
         }
         let cores = cores(&config.cores, topology).map_err(|message| error("cores", message))?;
+        let cores =
+            of_kind(cores, config.kind, topology).map_err(|message| error("kind", message))?;
         for other in &groups {
             let shared = cores.and(&other.cores());
             if !shared.is_empty() {
@@ -154,6 +168,20 @@ fn cores(list: &str, topology: &Topology) -> Result<Cpus, String> {
         ));
     }
     Ok(cores)
+}
+
+/// Those of a kind, of which there must be some.
+fn of_kind(cores: Cpus, kind: Option<CoreKind>, topology: &Topology) -> Result<Cpus, String> {
+    let Some(kind) = kind else { return Ok(cores) };
+    let of_this = topology.kinds().find(|(found, _)| *found == kind).map(|(_, cpus)| cpus);
+    let Some(of_this) = of_this else {
+        return Err(format!("{kind:?}: the cores of this host are all alike, or it does not tell"));
+    };
+    let own = cores.and(of_this);
+    if own.is_empty() {
+        return Err(format!("none of {cores} is of the kind {kind}; {of_this} are"));
+    }
+    Ok(own)
 }
 
 /// Whether a text is the path of a control group below the root of its hierarchy.
@@ -201,6 +229,8 @@ mod tests {
         }
         write("/sys/devices/system/node/node0/cpulist".into(), "0-1,4-5");
         write("/sys/devices/system/node/node1/cpulist".into(), "2-3,6-7");
+        write("/sys/devices/cpu_core/cpus".into(), "0-1,4-5");
+        write("/sys/devices/cpu_atom/cpus".into(), "2-3,6-7");
         Topology::read(&root).unwrap()
     }
 
@@ -208,6 +238,7 @@ mod tests {
         GroupConfig {
             name: name.to_owned(),
             cores: cores.to_owned(),
+            kind: None,
             cores_min: 1,
             cgroup: None,
             processes: None,
@@ -219,6 +250,26 @@ mod tests {
     fn whole_cores_and_whole_nodes_leave_together() {
         let groups = resolve(&[group("all", "0-7")], &topology()).unwrap();
         assert_eq!(groups[0].order, [0, 4, 1, 5, 2, 6, 3, 7]);
+    }
+
+    #[test]
+    fn kinds_of_cores_are_groups_of_their_own() {
+        let kind = |kind, name| GroupConfig { kind: Some(kind), ..group(name, "0-7") };
+        let both = [kind(CoreKind::Performance, "p"), kind(CoreKind::Efficiency, "e")];
+        let topology = topology();
+        let groups = resolve(&both, &topology).unwrap();
+        assert_eq!(groups[0].order, [0, 4, 1, 5]);
+        assert_eq!(groups[1].order, [2, 6, 3, 7]);
+        assert!(!groups[1].mixes_kinds(&topology));
+        assert!(resolve(&[group("all", "0-7")], &topology).unwrap()[0].mixes_kinds(&topology));
+        let few = GroupConfig { cores: "0-1".into(), ..kind(CoreKind::Efficiency, "e") };
+        let message = resolve(&[few], &topology).unwrap_err().to_string();
+        assert!(
+            message.contains("kind: none of 0-1 is of the kind efficiency; 2-3,6-7"),
+            "{message}"
+        );
+        let message = resolve(&[GroupConfig { cores_min: 5, ..both[1].clone() }], &topology);
+        assert!(message.unwrap_err().to_string().contains("the group's 4"));
     }
 
     #[test]

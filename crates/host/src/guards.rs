@@ -1,10 +1,12 @@
-//! Health checks that must pass before power may be saved: complete arrays, and files that report
-//! health.
+//! Health checks that must pass before power may be saved: complete arrays, processors whose power
+//! nobody else limits meanwhile, and files that report health.
 
 use crate::Root;
+use crate::kept_files::KeptFiles;
+use crate::knobs::power_cap::{package_limits, watts};
 use serde::Deserialize;
 use wattio_governor::Guard;
-use wattio_units::Seconds;
+use wattio_units::{Seconds, Watts};
 
 /// A file that says whether the storage is healthy: written by a cluster's own tools or a cron job.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -40,6 +42,57 @@ impl Guard for MdArrays {
             (text.trim() != "0").then(|| format!("array {name} is degraded"))
         };
         arrays.into_iter().find_map(|name| degraded(&name))
+    }
+}
+
+/// RAPL's limits: full speed while somebody else holds a processor package below the limit that was
+/// found, as then full speed is not what it was, and a latency says nothing of it.
+#[derive(Debug)]
+pub struct PowerLimits {
+    files: KeptFiles,
+    limits: Vec<Limit>,
+    /// What the knob `power.cap` sets.
+    own: Option<Watts>,
+}
+
+/// A package's limit as it was found.
+#[derive(Debug)]
+struct Limit {
+    name: String,
+    path: String,
+    found: Watts,
+}
+
+/// By which share two limits may differ and be the same: RAPL rounds to its own units.
+const LIMIT_TOLERANCE: f64 = 0.01;
+
+impl PowerLimits {
+    /// Looks at all packages under `root`, and takes for granted what it finds and what our own knob
+    /// sets.
+    #[must_use]
+    pub fn new(root: &Root, own: Option<Watts>) -> Self {
+        let found = package_limits(root).into_iter().filter_map(|limit| {
+            // A limit of 0 is none.
+            let found = limit.now(root).filter(|found| *found > Watts(0.0))?;
+            Some(Limit { name: limit.name, path: limit.path, found })
+        });
+        Self { files: KeptFiles::new(root), limits: found.collect(), own }
+    }
+}
+
+impl Guard for PowerLimits {
+    fn problem(&mut self, _: Seconds) -> Option<String> {
+        let own = self.own;
+        self.limits.iter().find_map(|limit| {
+            // What cannot be read limits nobody: the module was unloaded.
+            let now = watts(&self.files.read(&limit.path).ok()?)?;
+            let is = |expected: Watts| (now.0 - expected.0).abs() <= LIMIT_TOLERANCE * expected.0;
+            let lowered = now < limit.found && !is(limit.found) && !own.is_some_and(is);
+            (lowered && now > Watts(0.0)).then(|| {
+                let Limit { name, found, .. } = limit;
+                format!("somebody limits {name} to {now}; it was {found}")
+            })
+        })
     }
 }
 
@@ -92,6 +145,41 @@ mod tests {
             fs::write(root.path("/sys/block/md0/md/degraded"), text).unwrap();
             assert_eq!(guard.problem(Seconds(0.0)).is_some(), problem, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_limit_of_somebody_else_is_trouble_and_ours_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        assert_eq!(
+            PowerLimits::new(&root, None).problem(Seconds(0.0)),
+            None,
+            "a host without RAPL"
+        );
+        let zone = "/sys/class/powercap/intel-rapl:0";
+        fs::create_dir_all(root.path(zone)).unwrap();
+        let limit = format!("{zone}/constraint_0_power_limit_uw");
+        for (file, text) in [("name", "package-0"), ("constraint_0_name", "long_term")] {
+            fs::write(root.path(&format!("{zone}/{file}")), text).unwrap();
+        }
+        fs::write(root.path(&limit), "150000000").unwrap();
+        let mut guard = PowerLimits::new(&root, Some(Watts(90.0)));
+        for (text, problem) in [
+            ("150000000", false),
+            ("89875000", false),
+            ("60000000", true),
+            ("200000000", false),
+            ("0", false),
+            ("150000000", false),
+        ] {
+            fs::write(root.path(&limit), text).unwrap();
+            assert_eq!(guard.problem(Seconds(0.0)).is_some(), problem, "{text}");
+        }
+        fs::write(root.path(&limit), "60000000").unwrap();
+        let told = guard.problem(Seconds(0.0)).unwrap();
+        assert_eq!(told, "somebody limits package-0 to 60 W; it was 150 W");
+        fs::remove_dir_all(root.path(zone)).unwrap();
+        assert_eq!(guard.problem(Seconds(0.0)), None);
     }
 
     #[test]

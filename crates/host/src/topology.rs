@@ -5,7 +5,9 @@
 //! machine has no cpufreq, a small one no nodes) is absent here.
 
 use crate::Root;
+use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::fmt;
 use thiserror::Error;
 use wattio_governor::Cpus;
 use wattio_units::Hertz;
@@ -28,6 +30,31 @@ pub struct Topology {
     nodes: BTreeMap<u32, Cpus>,
     /// The sets of processors that change frequency together, by the lowest processor.
     pub policies: Vec<FrequencyPolicy>,
+    /// The mode of the driver that has several: `active` (intel_pstate, amd-pstate: the processor
+    /// itself chooses its frequency between the limits), `passive` (a governor of the kernel does),
+    /// `guided`.
+    pub driver_mode: Option<String>,
+    /// The processors of each kind, where there are several; empty where all are alike.
+    kinds: BTreeMap<CoreKind, Cpus>,
+}
+
+/// What kind of core a processor belongs to, on a host that has several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CoreKind {
+    /// The fastest there are (P cores).
+    Performance,
+    /// Any slower ones (E cores).
+    Efficiency,
+}
+
+impl fmt::Display for CoreKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Performance => "performance",
+            Self::Efficiency => "efficiency",
+        })
+    }
 }
 
 /// Processors that change frequency together.
@@ -51,6 +78,10 @@ pub struct FrequencyPolicy {
     pub driver: Option<String>,
     /// Who chooses the frequency: `schedutil`, `userspace`.
     pub governor: Option<String>,
+    /// The highest frequency without turbo (`base_frequency`, of intel_pstate).
+    pub base: Option<Hertz>,
+    /// Whether a knob turns it, see [`crate::knobs::limited`].
+    pub is_turned: bool,
 }
 
 /// Why there is no topology.
@@ -99,7 +130,12 @@ impl Topology {
         for number in numbered(root, &format!("{CPU_FOLDER}/cpufreq"), "policy") {
             policies.extend(FrequencyPolicy::read(root, number)?);
         }
-        Ok(Self { present, online, siblings, nodes, policies })
+        let status = |driver: &&str| root.read(&format!("{CPU_FOLDER}/{driver}/status")).ok();
+        let driver_mode = ["intel_pstate", "amd_pstate"].iter().find_map(status);
+        // The other driver's folder may stand beside the one that is in use.
+        let driver_mode = driver_mode.filter(|mode| mode != "off" && mode != "disable");
+        let kinds = kinds(root, &present)?;
+        Ok(Self { present, online, siblings, nodes, policies, driver_mode, kinds })
     }
 
     /// The processors of one physical core, by any of them. One that is off counts alone: the
@@ -113,6 +149,11 @@ impl Topology {
     #[must_use]
     pub fn node(&self, cpu: u32) -> Option<u32> {
         self.nodes.iter().find(|(_, cpus)| cpus.contains(cpu)).map(|(&node, _)| node)
+    }
+
+    /// The processors of each kind of core; empty where all are alike, or the host does not tell.
+    pub fn kinds(&self) -> impl Iterator<Item = (CoreKind, &Cpus)> {
+        self.kinds.iter().map(|(&kind, cpus)| (kind, cpus))
     }
 
     /// The policies that hold any of the processors.
@@ -148,6 +189,8 @@ impl FrequencyPolicy {
             steps: frequencies(&steps),
             driver: text("scaling_driver"),
             governor: text("scaling_governor"),
+            base: frequency("base_frequency"),
+            is_turned: false,
             folder,
         }))
     }
@@ -196,6 +239,31 @@ fn frequencies(text: &str) -> Vec<Hertz> {
     steps
 }
 
+/// The processors of each kind, where there are several: by the counters that each has of its own
+/// (Intel), else by how much work they do (`cpu_capacity`, of ARM and newer kernels).
+fn kinds(root: &Root, present: &Cpus) -> Result<BTreeMap<CoreKind, Cpus>, TopologyError> {
+    let counters = |name: &str| list(root, &format!("/sys/devices/{name}/cpus"));
+    let mut kinds = BTreeMap::new();
+    if let (Some(core), Some(atom)) = (counters("cpu_core")?, counters("cpu_atom")?) {
+        kinds.insert(CoreKind::Performance, core.and(present));
+        kinds.insert(CoreKind::Efficiency, atom.and(present));
+    } else {
+        let capacity = |cpu: u32| -> Option<(u32, u32)> {
+            let text = root.read(&format!("{CPU_FOLDER}/cpu{cpu}/cpu_capacity")).ok()?;
+            Some((cpu, text.parse().ok()?))
+        };
+        let capacities: Vec<_> = present.iter().filter_map(capacity).collect();
+        let highest = capacities.iter().map(|(_, capacity)| *capacity).max();
+        for (cpu, capacity) in capacities {
+            let is_highest = Some(capacity) == highest;
+            let kind = if is_highest { CoreKind::Performance } else { CoreKind::Efficiency };
+            kinds.entry(kind).or_insert_with(Cpus::default).insert(cpu);
+        }
+    }
+    kinds.retain(|_, cpus| !cpus.is_empty());
+    Ok(if kinds.len() > 1 { kinds } else { BTreeMap::new() })
+}
+
 /// The processors of the physical core of `cpu`.
 fn core_of(root: &Root, cpu: u32) -> Result<Cpus, TopologyError> {
     for file in ["core_cpus_list", "thread_siblings_list"] {
@@ -230,6 +298,37 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// What a folder says of the kinds of its four processors.
+    fn kinds_of(files: &[(&str, &str)]) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        for (path, text) in files.iter().chain(&[("system/cpu/present", "0-3")]) {
+            let path = root.path(&format!("/sys/devices/{path}"));
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let topology = Topology::read(&root).unwrap();
+        let kinds = topology.kinds().map(|(kind, cpus)| format!("{kind} {cpus}"));
+        kinds.collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn kinds_of_cores_are_told_by_their_counters_or_by_their_capacity() {
+        let intel = [("cpu_core/cpus", "0-1"), ("cpu_atom/cpus", "2-3")];
+        assert_eq!(kinds_of(&intel), "performance 0-1, efficiency 2-3");
+        assert_eq!(kinds_of(&[("cpu_core/cpus", "0-3"), ("cpu_atom/cpus", "")]), "");
+        let capacity = |of: [&str; 4]| {
+            let files = ["cpu0", "cpu1", "cpu2", "cpu3"];
+            let path = |cpu: &str| format!("system/cpu/{cpu}/cpu_capacity");
+            let paths: Vec<_> = files.iter().map(|cpu| path(cpu)).collect();
+            let files: Vec<_> = paths.iter().map(String::as_str).zip(of).collect();
+            kinds_of(&files)
+        };
+        assert_eq!(capacity(["414", "414", "1024", "760"]), "performance 2, efficiency 0-1,3");
+        assert_eq!(capacity(["1024"; 4]), "", "all alike");
+        assert_eq!(kinds_of(&[]), "");
+    }
+
     #[test]
     fn frequencies_of_a_driver_are_read_in_any_order() {
         let steps = frequencies("2400000 1600000 x 800000 0 2400000\n");
@@ -247,6 +346,8 @@ mod tests {
             steps: steps.iter().map(|&step| Hertz(step)).collect(),
             driver: None,
             governor: None,
+            base: None,
+            is_turned: false,
         }
     }
 

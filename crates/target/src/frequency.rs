@@ -136,6 +136,7 @@ fn configs(cores: &Cpus, layout: &Layout) -> Vec<GroupConfig> {
         GroupConfig {
             name: group.name.to_owned(),
             cores: own.to_string(),
+            kind: None,
             cores_min: group.reactors_min,
             cgroup: None,
             processes: None,

@@ -14,8 +14,8 @@ use wattio_governor::{
 };
 use wattio_host::config::{DaemonConfig, SafetyConfig};
 use wattio_host::groups::{self, Group};
-use wattio_host::guards::{FileCheck, MdArrays};
-use wattio_host::knobs::{KnobConfig, drive_sleep};
+use wattio_host::guards::{FileCheck, MdArrays, PowerLimits};
+use wattio_host::knobs::{KnobConfig, drive_sleep, limited, turbo};
 use wattio_host::ledger::{self, Ledger, with_power};
 use wattio_host::sources::queued;
 use wattio_host::stopwatch;
@@ -74,9 +74,12 @@ pub fn assemble(
     let config = &source.config;
     let mode = if writer.is_some() { Mode::Run } else { Mode::Observe };
     let topology = Topology::read(around.root).map_err(BadInput::new)?;
+    let topology = limited(topology, &config.knobs);
     let groups = groups::resolve(&config.groups, &topology).map_err(BadInput::new)?;
     let controllable = Controllable::of(&config.knobs, mode);
     let model = power_model(config, &source.path)?;
+    let turns_turbo = config.knobs.iter().any(|knob| matches!(knob, KnobConfig::Turbo(_)));
+    let turns_turbo = turns_turbo && turbo::switch(around.root).is_none_or(|switch| switch.is_on);
     let core_groups: Vec<_> = groups
         .iter()
         .map(|group| CoreGroup {
@@ -86,6 +89,7 @@ pub fn assemble(
                 controllable.limits(group, &topology, !config.policy.idle_cores_poll),
                 model.as_ref(),
             ),
+            saving_max: turns_turbo.then(|| turbo::base(group, &topology)).flatten(),
         })
         .collect();
     let drives = drive_sleep(&config.knobs, around.root);
@@ -147,7 +151,7 @@ pub fn assemble(
         cpu,
         background,
         power,
-        guards: guards(&config.safety, around.root),
+        guards: guards(config, around.root),
         actuator,
         shadow_model: shadow_model
             .map(|shadow| Box::new(shadow) as Box<dyn wattio_governor::ShadowModel>),
@@ -234,10 +238,18 @@ fn open_knobs(
     config.knobs.iter().map(open).collect()
 }
 
-fn guards(safety: &SafetyConfig, root: &Root) -> Vec<Box<dyn Guard>> {
+fn guards(config: &DaemonConfig, root: &Root) -> Vec<Box<dyn Guard>> {
+    let safety = &config.safety;
     let mut guards: Vec<Box<dyn Guard>> = Vec::new();
     if safety.md_arrays {
         guards.push(Box::new(MdArrays::new(root)));
+    }
+    if safety.power_limits {
+        let own = config.knobs.iter().find_map(|knob| match knob {
+            KnobConfig::PowerCap(cap) => Some(cap.limit),
+            _ => None,
+        });
+        guards.push(Box::new(PowerLimits::new(root, own)));
     }
     for check in &safety.checks {
         guards.push(Box::new(FileCheck::new(root, check)));

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use wattio_governor::SourceError;
 use wattio_host::config::DaemonConfig;
+use wattio_host::knobs::{self, power_cap};
 use wattio_host::processes::pollers::Threads;
 use wattio_host::sources::power::MeterConfig;
 use wattio_host::stopwatch;
@@ -46,11 +47,13 @@ pub fn examine(root: &Root, source: Option<&Source>) -> Vec<Finding> {
     let mut findings = vec![processors(&topology)];
     if let Ok(topology) = &topology {
         findings.push(frequency(topology));
+        findings.extend(two_valued(root, topology));
     }
     findings.push(cpusets(root));
     findings.push(devices(root));
     findings.push(tracing(root));
     findings.extend(meters(root));
+    findings.extend(limits(root));
     if let (Some(source), Ok(topology)) = (source, &topology) {
         findings.extend(parts(&source.config, &source.path, root, topology));
     }
@@ -60,7 +63,10 @@ pub fn examine(root: &Root, source: Option<&Source>) -> Vec<Finding> {
 fn processors(topology: &Result<Topology, wattio_host::topology::TopologyError>) -> Finding {
     match topology {
         Ok(topology) => {
-            let text = format!("{} online of {}", topology.online, topology.present);
+            let mut text = format!("{} online of {}", topology.online, topology.present);
+            for (kind, cpus) in topology.kinds() {
+                text += &format!("; {kind} {cpus}");
+            }
             Finding::new("processors", true, text)
         }
         Err(error) => Finding::new("processors", false, error.to_string()),
@@ -74,14 +80,47 @@ fn frequency(topology: &Topology) -> Finding {
         return Finding::new("knob cpu.frequency", false, text);
     };
     let text = format!(
-        "{} policies, {:.2} to {:.2} GHz, driver {}, governor {}",
+        "{} policies, {:.2} to {:.2} GHz, driver {}{}, governor {}{}",
         topology.policies.len(),
         policy.lowest().0 / 1e9,
         policy.highest().0 / 1e9,
         policy.driver.as_deref().unwrap_or("unknown"),
-        policy.governor.as_deref().unwrap_or("unknown")
+        topology.driver_mode.as_ref().map(|mode| format!(" ({mode})")).unwrap_or_default(),
+        policy.governor.as_deref().unwrap_or("unknown"),
+        meant(topology, policy.governor.as_deref())
     );
     Finding::new("knob cpu.frequency", policy.lowest() < policy.highest(), text)
+}
+
+/// What a governor's name does not say: in the active mode two of them mean something else.
+fn meant(topology: &Topology, governor: Option<&str>) -> &'static str {
+    match (topology.driver_mode.as_deref(), governor) {
+        (Some("active"), Some("performance")) => {
+            ", which in this mode always runs at the upper limit: the knob lowers that"
+        }
+        (Some("active"), Some("powersave")) => {
+            ", which in this mode follows the load up to the upper limit"
+        }
+        _ => "",
+    }
+}
+
+/// The knobs with two values, one while saving and one at full speed.
+fn two_valued(root: &Root, topology: &Topology) -> Vec<Finding> {
+    let finding = |(name, opened): (&str, Result<(), String>)| {
+        Finding::of(&format!("knob {name}"), opened, "can be turned")
+    };
+    knobs::offered(root, topology).into_iter().map(finding).collect()
+}
+
+/// Whether somebody limits what the processors draw.
+fn limits(root: &Root) -> Vec<Finding> {
+    let told = |limit: power_cap::PackageLimit| {
+        let now = limit.now(root)?;
+        let text = format!("{} may draw {now} for long ({})", limit.name, limit.path);
+        Some(Finding::new("power limit", true, text))
+    };
+    power_cap::package_limits(root).into_iter().filter_map(told).collect()
 }
 
 fn cpusets(root: &Root) -> Finding {
@@ -162,6 +201,7 @@ fn parts(config: &DaemonConfig, beside: &Path, root: &Root, topology: &Topology)
         findings.push(Finding::of("[background]", background.open(root), "opens"));
     }
     if let Ok(groups) = &groups {
+        findings.extend(groups.iter().filter(|group| group.mixes_kinds(topology)).map(mixed));
         findings.extend(config.knobs.iter().map(|knob| {
             let what = format!("[[knob]] {}", knob.name());
             Finding::of(&what, knob.open(root, topology, groups).map(|_| ()), "can be turned")
@@ -175,6 +215,16 @@ fn parts(config: &DaemonConfig, beside: &Path, root: &Root, topology: &Topology)
         findings.push(self::meter(meter, root, period));
     }
     findings
+}
+
+/// A group of several kinds of cores; it works, and is worth a word.
+fn mixed(group: &groups::Group) -> Finding {
+    let text = format!(
+        "group {:?} has cores of several kinds, which the law takes to be alike: make one of each, with \
+         kind = \"performance\" and kind = \"efficiency\"",
+        group.name
+    );
+    Finding::new("kinds of cores", false, text)
 }
 
 /// Whether the power source opens and soon has a reading.
@@ -227,6 +277,34 @@ fn latency(config: &DaemonConfig, root: &Root, period: Seconds) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_mode_of_the_driver_is_told_with_what_its_governor_means() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        for (path, text) in [
+            ("online", "0"),
+            ("present", "0"),
+            ("intel_pstate/status", "active"),
+            ("intel_pstate/no_turbo", "0"),
+            ("cpufreq/policy0/related_cpus", "0"),
+            ("cpufreq/policy0/cpuinfo_min_freq", "800000"),
+            ("cpufreq/policy0/cpuinfo_max_freq", "3500000"),
+            ("cpufreq/policy0/scaling_driver", "intel_pstate"),
+            ("cpufreq/policy0/scaling_governor", "powersave"),
+        ] {
+            let path = root.path(&format!("/sys/devices/system/cpu/{path}"));
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let findings = examine(&root, None);
+        let told = |what: &str| findings.iter().find(|finding| finding.what == what).unwrap();
+        let frequency = &told("knob cpu.frequency").text;
+        let says = "driver intel_pstate (active), governor powersave, which in this mode follows";
+        assert!(frequency.contains(says), "{frequency}");
+        assert!(told("knob cpu.turbo").ok && !told("knob cpu.epp").ok, "{findings:?}");
+        assert!(told("knob power.cap").text.contains("no RAPL"));
+    }
 
     #[test]
     fn an_empty_host_is_told_what_it_lacks() {

@@ -1,15 +1,21 @@
 //! Power on a host: what a meter tells reaches the law, and what it does not tell costs nothing.
 
-use crate::support::{PowerFault, Shared, governor, world};
+use crate::support::{PowerFault, Shared, governor, parts, sources, world};
 use std::time::Duration;
-use wattio_control::Settings;
+use wattio_control::{Settings, Value};
 use wattio_governor::{Governor, Severity, Stepped, Tick};
-use wattio_law::{GroupObservation, LatencyObservation, Observation};
+use wattio_law::{GroupObservation, LatencyObservation, Limits, Observation};
 use wattio_plant::{SMALL, Server};
-use wattio_units::{Seconds, Watts};
+use wattio_units::{Hertz, Seconds, Watts};
 
 /// A governor over a world in which one window is like another.
 fn steady() -> (Governor, Shared) {
+    let (world, limits) = steady_world();
+    let law = wattio_control::build("pacer", &Settings::new(), &limits).unwrap();
+    (governor(&world, law, &limits, Duration::ZERO), world)
+}
+
+fn steady_world() -> (Shared, Limits) {
     let limits = wattio_sim::limits(&Server::from_toml(SMALL).unwrap());
     let world = world(&limits);
     let group = |limits: &wattio_law::GroupLimits| GroupObservation {
@@ -32,8 +38,7 @@ fn steady() -> (Governor, Shared) {
         power: Some(Watts(61.0)),
         alarm: false,
     });
-    let law = wattio_control::build("pacer", &Settings::new(), &limits).unwrap();
-    (governor(&world, law, &limits, Duration::ZERO), world)
+    (world, limits)
 }
 
 fn window(governor: &mut Governor, at: u32) -> (Tick, Stepped) {
@@ -98,4 +103,26 @@ fn what_a_meter_does_not_tell_is_absent_told_once_and_forces_nothing() {
     let account = governor.account();
     assert_eq!((account.windows_unmeasured, account.source_errors), (16, 0));
     assert_eq!(governor.breaker_trips(), 0);
+}
+
+/// A knob that turns turbo off makes cores slower than the law asked for, which model and law took for
+/// the frequency with turbo.
+#[test]
+fn without_turbo_the_law_sees_the_frequency_that_is_left() {
+    let (world, limits) = steady_world();
+    let highest = limits.groups[0].frequency_max;
+    let base = Hertz(highest.0 * 0.7);
+    for (cores_share, seen) in [(0.5, base), (1.0, highest)] {
+        let number = |(name, number): (&str, f64)| (name.to_owned(), Value::Number(number));
+        let settings = [("cores_share", cores_share), ("frequency_share", 1.0)].map(number);
+        let settings = Settings::from(settings);
+        let law = wattio_control::build("fixed", &settings, &limits).unwrap();
+        let mut parts = parts(&world, sources(&world), law, &limits);
+        parts.groups[0].saving_max = Some(base);
+        let mut governor = Governor::new(parts, Duration::ZERO);
+        (1..=20).for_each(|at| drop(window(&mut governor, at)));
+        let stepped = window(&mut governor, 21).1;
+        assert_eq!(stepped.action.groups[0].frequency, highest, "what was asked for stands");
+        assert_eq!(stepped.seen.groups[0].frequency, seen, "of {cores_share} of the cores");
+    }
 }

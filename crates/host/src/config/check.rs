@@ -5,6 +5,7 @@ use crate::groups::GroupConfig;
 use crate::knobs::KnobConfig;
 use crate::sources::power::MeterConfig;
 use crate::sources::{BackgroundConfig, queued};
+use crate::topology::CoreKind;
 use std::collections::BTreeSet;
 use wattio_control::{SettingError, Settings};
 use wattio_governor::Cpus;
@@ -18,7 +19,8 @@ impl DaemonConfig {
         self.check_groups()?;
         let names: BTreeSet<_> = self.groups.iter().map(|group| &group.name).collect();
         require(names.len() == self.groups.len(), "group", "two groups have the same name")?;
-        for kind in ["cpu.cpuset", "cpu.affinity", "cpu.online", "cpu.frequency"] {
+        let whole = |knob: &&KnobConfig| knob.serves_all_groups();
+        for kind in self.knobs.iter().filter(whole).map(KnobConfig::name) {
             let count = self.knobs.iter().filter(|knob| knob.name() == kind).count();
             require(
                 count <= 1,
@@ -67,7 +69,7 @@ impl DaemonConfig {
 
     /// Checks of the groups' cores that do not need the host.
     fn check_groups(&self) -> Result<(), DescriptionError> {
-        let mut taken = Cpus::default();
+        let mut taken: Vec<(Cpus, Option<CoreKind>)> = Vec::new();
         for (at, group) in self.groups.iter().enumerate() {
             let key = |name: &str| format!("group[{at}].{name}");
             let cores = group.cores.parse::<Cpus>().map_err(|error| DescriptionError::Value {
@@ -75,7 +77,10 @@ impl DaemonConfig {
                 message: error.to_string(),
             })?;
             require(!cores.is_empty(), key("cores"), "is empty")?;
-            let twice = cores.and(&taken);
+            // Of the same cores, groups of different kinds have different ones.
+            let apart = |kind| matches!((kind, group.kind), (Some(a), Some(b)) if a != b);
+            let others = taken.iter().filter(|(_, kind)| !apart(*kind));
+            let twice = others.fold(Cpus::default(), |all, (other, _)| all.or(&other.and(&cores)));
             require(
                 twice.is_empty(),
                 key("cores"),
@@ -85,7 +90,7 @@ impl DaemonConfig {
             let few = (1..=count).contains(&(group.cores_min as usize));
             let message = format!("is {}; allowed is 1 to the group's {count}", group.cores_min);
             require(few, key("cores_min"), message)?;
-            taken = taken.or(&cores);
+            taken.push((cores, group.kind));
             if let Some(Err((wrong, message))) = group.queue.as_ref().map(queued::Config::check) {
                 return Err(DescriptionError::Value {
                     key: key(&format!("queue.{wrong}")),

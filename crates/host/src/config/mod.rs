@@ -105,6 +105,9 @@ pub struct SafetyConfig {
     pub cool_down_max: Seconds,
     /// Full speed while a Linux software RAID lacks a disk.
     pub md_arrays: bool,
+    /// Full speed while somebody else holds a processor package below the limit of power (RAPL) that
+    /// was found at the start.
+    pub power_limits: bool,
     /// Further checks.
     #[serde(rename = "check")]
     pub checks: Vec<CheckConfig>,
@@ -174,6 +177,7 @@ impl Default for SafetyConfig {
             cool_down: Seconds(600.0),
             cool_down_max: Seconds(7200.0),
             md_arrays: true,
+            power_limits: true,
             checks: Vec::new(),
             model_error_max: 0.15,
         }
@@ -258,8 +262,13 @@ cores = "0-3"
                 "group[0].queue.url: url = \"h\" does not begin",
             ),
             ("queue = { url = \"http://h/\", metric = \"m\", unit = 1 }", "unknown field `unit`"),
+            ("kind = \"fast\"", "unknown variant `fast`"),
+            (
+                "kind = \"efficiency\"\n[[group]]\nname = \"p\"\ncores = \"3-4\"",
+                "3 already belong to another group",
+            ),
             ("cores_min = 5", "group[0].cores_min: is 5; allowed is 1 to the group's 4"),
-            ("[[knob]]\nkind = \"cpu.turbo\"", "cpu.turbo"),
+            ("[[knob]]\nkind = \"cpu.trubo\"", "cpu.trubo"),
             ("[[group]]\nname = \"all\"\ncores = \"4\"", "the same name"),
             ("[[knob]]\nkind = \"cpu.cpuset\"\n[[knob]]\nkind = \"cpu.cpuset\"", "2 times"),
             (
@@ -280,6 +289,14 @@ cores = "0-3"
         }
         let line = refusal("[service]\nlisten = \"everywhere\"");
         assert!(line.starts_with("line 12"), "{line}");
+    }
+
+    #[test]
+    fn kinds_of_cores_may_share_a_list() {
+        let more =
+            "kind = 'efficiency'\n[[group]]\nname = 'p'\ncores = '0-3'\nkind = 'performance'";
+        let config = DaemonConfig::from_toml(&format!("{SMALLEST}{more}")).unwrap();
+        assert_eq!(config.groups.len(), 2);
     }
 
     proptest! {

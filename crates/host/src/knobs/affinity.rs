@@ -138,7 +138,7 @@ impl Knob for AffinityKnob {
         Layer::Placement
     }
 
-    fn follows_processes(&self) -> bool {
+    fn looks_again(&self) -> bool {
         true
     }
 

@@ -131,7 +131,7 @@ impl Knob for CpusetKnob {
         Layer::Placement
     }
 
-    fn follows_processes(&self) -> bool {
+    fn looks_again(&self) -> bool {
         true
     }
 

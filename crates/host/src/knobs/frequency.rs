@@ -4,13 +4,21 @@
 //! none is active, at the lowest there is. The operator's own limits hold: nothing goes below
 //! `scaling_min_freq` or above `scaling_max_freq` as they were found. Under the governor
 //! `userspace` the frequency itself is set (`scaling_setspeed`), under any other a cap
-//! (`scaling_max_freq`), below which the governor goes on choosing.
+//! (`scaling_max_freq`), below which the governor goes on choosing. That is so in the active mode of
+//! intel_pstate and amd-pstate too, whose governors are `performance` and `powersave`: both keep
+//! within the limits.
+//!
+//! Somebody may raise `scaling_min_freq` meanwhile, and means it: nothing goes below it from then on.
+//! The kernel lets a cap win over a minimum and shows the cap in place of the minimum
+//! (`cpufreq_verify_within_limits`), so a minimum that has risen as far as the cap is looked at
+//! again without the cap. One that is raised while the cap stands at the old minimum does not show
+//! before the cap rises again.
 
 use super::Opened;
 use super::table::{KnobFile, files_of};
 use crate::Root;
 use crate::groups::Group;
-use crate::topology::{CPU_FOLDER, FrequencyPolicy, Topology};
+use crate::topology::{CPU_FOLDER, FrequencyPolicy, Topology, from_khz};
 use serde::Deserialize;
 use wattio_governor::{Address, Assignment, Cpus, Knob, Layer, MachineError, MachineView, Setting};
 use wattio_units::Hertz;
@@ -18,9 +26,15 @@ use wattio_units::Hertz;
 pub(super) const NAME: &str = "cpu.frequency";
 
 /// Sets the frequency of the groups' cores.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct FrequencyConfig {}
+pub struct FrequencyConfig {
+    /// The lowest frequency while power is saved, where `scaling_min_freq` is higher and leaves
+    /// nothing to save (tuned's `throughput-performance` sets it to the highest). It is lowered then
+    /// and put back at full speed. By default yours stands.
+    #[serde(default)]
+    pub minimum: Option<Hertz>,
+}
 
 struct FrequencyKnob {
     domains: Vec<Domain>,
@@ -33,9 +47,44 @@ struct Domain {
     address: Address,
     /// Whether the file is a cap, and not the frequency itself.
     caps: bool,
+    /// Where the lowest frequency stands, if the host tells.
+    minimum: Option<(&'static KnobFile, Address)>,
+    /// Whether the knob lowers it.
+    lowers: bool,
+    /// Whether the knob asked for that the last time.
+    lowered: bool,
+    floor: Floor,
+}
+
+/// What is known of the lowest frequency that the operator wants now.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Floor {
+    /// It is this.
+    Known(Hertz),
+    /// It rose as far as our own cap, which hides how far.
+    Hidden,
 }
 
 impl FrequencyConfig {
+    /// A policy as it is while the knob acts: with the minimum that it sets.
+    fn lowered(&self, policy: &FrequencyPolicy) -> FrequencyPolicy {
+        let mut policy = policy.clone();
+        if let Some(minimum) = self.minimum {
+            let lowest = if minimum < policy.hardware_min { policy.hardware_min } else { minimum };
+            if lowest < policy.lowest() {
+                policy.scaling_min = Some(lowest);
+            }
+        }
+        policy
+    }
+
+    /// The host's frequencies as they are while the knob acts.
+    pub(super) fn limits(&self, topology: &mut Topology) {
+        for policy in &mut topology.policies {
+            *policy = FrequencyPolicy { is_turned: true, ..self.lowered(policy) };
+        }
+    }
+
     pub(super) fn open(&self, root: &Root, topology: &Topology, groups: &[Group]) -> Opened {
         let cores = groups.iter().fold(Cpus::default(), |all, group| all.or(&group.cores()));
         let mut domains = Vec::new();
@@ -48,7 +97,7 @@ impl FrequencyConfig {
                     policy.cpus.and(&cores)
                 ));
             }
-            domains.push(Domain::open(root, policy)?);
+            domains.push(Domain::open(root, self.lowered(policy), self.minimum.is_some())?);
         }
         if domains.is_empty() {
             return Err(format!(
@@ -58,25 +107,80 @@ impl FrequencyConfig {
             ));
         }
         if domains.iter().all(|domain| domain.policy.lowest() >= domain.policy.highest()) {
-            return Err("scaling_min_freq is no lower than scaling_max_freq; lower it".to_owned());
+            return Err(
+                "scaling_min_freq is no lower than scaling_max_freq; lower it, or let the knob do \
+                 so: minimum = \"1.2 GHz\""
+                    .to_owned(),
+            );
         }
         Ok(Box::new(FrequencyKnob { domains }))
     }
 }
 
 impl Domain {
-    fn open(root: &Root, policy: &FrequencyPolicy) -> Result<Self, String> {
+    fn open(root: &Root, policy: FrequencyPolicy, lowers: bool) -> Result<Self, String> {
         let caps = policy.governor.as_deref() != Some("userspace");
         let name = if caps { "scaling_max_freq" } else { "scaling_setspeed" };
         let device = policy.folder.rsplit('/').next().unwrap_or_default();
-        let file = files_of(NAME).find(|file| file.name() == name);
-        let place = file.and_then(|file| Some((file, file.of_device(root, device)?)));
-        let (file, address) = place.ok_or(format!("{}/{name} is not there", policy.folder))?;
-        Ok(Self { policy: policy.clone(), file, address, caps })
+        let place = |name: &str| {
+            let file = files_of(NAME).find(|file| file.name() == name)?;
+            Some((file, file.of_device(root, device)?))
+        };
+        let (file, address) =
+            place(name).ok_or(format!("{}/{name} is not there", policy.folder))?;
+        let minimum = place("scaling_min_freq");
+        let floor = Floor::Known(policy.lowest());
+        Ok(Self { policy, file, address, caps, minimum, lowers, lowered: false, floor })
+    }
+
+    /// Learns whether somebody moved the minimum since.
+    fn look(&mut self, machine: &mut dyn MachineView) {
+        let Some((_, address)) = &self.minimum else { return };
+        if self.lowers && !self.lowered {
+            return;
+        }
+        let Ok(text) = machine.read(address) else { return };
+        let Some(found) = from_khz(&text) else { return };
+        let lowest = self.policy.lowest();
+        let known = match self.floor {
+            Floor::Known(known) => known,
+            Floor::Hidden => lowest,
+        };
+        if machine.took(address, &khz(known), &text) {
+            self.floor = Floor::Known(known);
+            return;
+        }
+        let cap = machine.read(&self.address).ok().as_deref().and_then(from_khz);
+        let is_capped = cap.is_some_and(|cap| found >= cap && cap < self.policy.highest());
+        self.floor = if self.caps && is_capped {
+            Floor::Hidden
+        } else {
+            Floor::Known(if found > lowest { found } else { lowest })
+        };
+    }
+
+    /// The values, in the order of writing: the minimum leaves before the cap does, and returns
+    /// after it.
+    fn assignments(&mut self, setting: &Setting) -> Vec<Assignment> {
+        let mut assignments = vec![self.assignment(setting)];
+        self.lowered = !setting.full_speed;
+        if let (true, Some((file, address))) = (self.lowers, &self.minimum) {
+            if setting.full_speed {
+                assignments.push(Assignment::original(address.clone()));
+            } else {
+                let value = file.text(self.policy.lowest().0);
+                assignments.insert(0, Assignment::new(address.clone(), value));
+            }
+        }
+        assignments
     }
 
     fn assignment(&self, setting: &Setting) -> Assignment {
-        if setting.full_speed && self.caps {
+        let floor = match self.floor {
+            Floor::Known(floor) => floor,
+            Floor::Hidden => self.policy.highest(),
+        };
+        if self.caps && (setting.full_speed || self.floor == Floor::Hidden) {
             return Assignment::original(self.address.clone());
         }
         let needs = setting.groups.iter().filter(|g| g.active.meets(&self.policy.cpus));
@@ -88,11 +192,16 @@ impl Domain {
         let wanted = if setting.full_speed {
             self.policy.highest()
         } else {
-            highest.map_or(self.policy.lowest(), Hertz)
+            highest.map_or(floor, |highest| Hertz(highest.max(floor.0)))
         };
         let value = self.file.text(self.policy.resolve(wanted).0);
         Assignment::new(self.address.clone(), value)
     }
+}
+
+/// A frequency as cpufreq writes it.
+fn khz(frequency: Hertz) -> String {
+    format!("{:.0}", frequency.0 / 1e3)
 }
 
 impl Knob for FrequencyKnob {
@@ -104,6 +213,11 @@ impl Knob for FrequencyKnob {
         Layer::Speed
     }
 
+    /// Somebody may raise the minimum while the setting stays.
+    fn looks_again(&self) -> bool {
+        true
+    }
+
     fn assignments(
         &mut self,
         setting: &Setting,
@@ -112,9 +226,13 @@ impl Knob for FrequencyKnob {
         // The files of cores that are all off answer EBUSY; they keep their value meanwhile.
         let online = Address::new("file", &format!("{CPU_FOLDER}/online"));
         let online = machine.read(&online).ok().and_then(|text| text.parse::<Cpus>().ok());
-        let on = |domain: &&Domain| {
-            online.as_ref().is_none_or(|online| online.meets(&domain.policy.cpus))
-        };
-        Ok(self.domains.iter().filter(on).map(|domain| domain.assignment(setting)).collect())
+        let mut assignments = Vec::new();
+        for domain in &mut self.domains {
+            if online.as_ref().is_none_or(|online| online.meets(&domain.policy.cpus)) {
+                domain.look(machine);
+                assignments.extend(domain.assignments(setting));
+            }
+        }
+        Ok(assignments)
     }
 }

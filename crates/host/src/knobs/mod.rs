@@ -4,7 +4,8 @@
 //! opened and says what is missing, and a struct behind the governor's trait [`Knob`], which turns
 //! a setting into values and writes nothing. Files, units and ranges stand in `files.toml`. To add
 //! one that acts while there are no requests, add its files there and a few lines to `idle.rs`; for
-//! any other copy `frequency.rs`; then list it here.
+//! one with two values, while saving and at full speed, copy `turbo.rs`; for any other copy
+//! `frequency.rs`; then list it here and in the table of `docs/wattiod.md`, which a test compares.
 //!
 //! Open knobs on a machine that is as its operator wants it: after what a crash left behind is
 //! restored, and after other knobs let go.
@@ -15,16 +16,27 @@ mod cpuset;
 mod endangered;
 mod frequency;
 mod idle;
+mod idle_states;
 mod online;
+pub mod power_cap;
+mod preference;
+mod saving;
 mod table;
+pub mod turbo;
+mod uncore;
 
 pub use affinity::AffinityConfig;
 pub use background::BackgroundConfig;
 pub use cpuset::CpusetConfig;
 pub use frequency::FrequencyConfig;
 pub use idle::{DiskConfig, NvmeConfig, SataConfig};
+pub use idle_states::{IdleStatesConfig, LatencyConfig};
 pub use online::OnlineConfig;
+pub use power_cap::PowerCapConfig;
+pub use preference::{EpbConfig, EppConfig};
 pub use table::{Hierarchy, KnobFile, files, files_of};
+pub use turbo::TurboConfig;
+pub use uncore::UncoreConfig;
 
 use crate::Root;
 use crate::groups::Group;
@@ -34,6 +46,7 @@ use serde::Deserialize;
 use thiserror::Error;
 use wattio_governor::Knob;
 use wattio_law::DriveSleep;
+use wattio_units::Seconds;
 
 /// One knob of the configuration.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -51,6 +64,27 @@ pub enum KnobConfig {
     /// How fast cores are.
     #[serde(rename = "cpu.frequency")]
     Frequency(FrequencyConfig),
+    /// Whether cores may be faster than their nominal frequency.
+    #[serde(rename = "cpu.turbo")]
+    Turbo(TurboConfig),
+    /// What processors that choose their own frequency prefer.
+    #[serde(rename = "cpu.epp")]
+    Epp(EppConfig),
+    /// The same, by the bias of older ones.
+    #[serde(rename = "cpu.epb")]
+    Epb(EpbConfig),
+    /// Which states idle cores of the groups may sleep in.
+    #[serde(rename = "cpu.idle")]
+    IdleStates(IdleStatesConfig),
+    /// How long a processor may take to wake.
+    #[serde(rename = "cpu.latency")]
+    Latency(LatencyConfig),
+    /// How fast what the cores of a socket share is.
+    #[serde(rename = "uncore.frequency")]
+    Uncore(UncoreConfig),
+    /// What a socket may draw.
+    #[serde(rename = "power.cap")]
+    PowerCap(PowerCapConfig),
     /// How fast background work runs, and whether it runs at all.
     #[serde(rename = "background")]
     Background(BackgroundConfig),
@@ -82,6 +116,13 @@ impl KnobConfig {
             Self::Affinity(_) => affinity::NAME,
             Self::Online(_) => online::NAME,
             Self::Frequency(_) => frequency::NAME,
+            Self::Turbo(_) => turbo::NAME,
+            Self::Epp(_) => preference::EPP,
+            Self::Epb(_) => preference::EPB,
+            Self::IdleStates(_) => idle_states::STATES,
+            Self::Latency(_) => idle_states::LATENCY,
+            Self::Uncore(_) => uncore::NAME,
+            Self::PowerCap(_) => power_cap::NAME,
             Self::Background(_) => background::NAME,
             Self::Nvme(_) => idle::NVME,
             Self::Disk(_) => idle::DISK,
@@ -104,12 +145,25 @@ impl KnobConfig {
             Self::Affinity(config) => config.open(root, groups),
             Self::Online(config) => config.open(root, topology, groups),
             Self::Frequency(config) => config.open(root, topology, groups),
+            Self::Turbo(config) => config.open(root, topology, groups),
+            Self::Epp(config) => config.open(root, topology, groups),
+            Self::Epb(config) => config.open(root, topology, groups),
+            Self::IdleStates(config) => config.open(root, topology, groups),
+            Self::Latency(config) => config.open(root, topology, groups),
+            Self::Uncore(config) => config.open(root, topology, groups),
+            Self::PowerCap(config) => config.open(root, topology, groups),
             Self::Background(config) => config.open(root),
             Self::Nvme(config) => config.open(root),
             Self::Disk(config) => config.open(root),
             Self::Sata(config) => config.open(root),
         };
         opened.map_err(|message| KnobOpenError { knob: self.name(), message })
+    }
+
+    /// Whether one of it serves all groups, so that two would be at odds.
+    #[must_use]
+    pub fn serves_all_groups(&self) -> bool {
+        !matches!(self, Self::Background(_) | Self::Nvme(_) | Self::Disk(_) | Self::Sata(_))
     }
 
     /// The commands that the knob may run, for [`crate::LinuxMachine::new`].
@@ -129,6 +183,40 @@ impl KnobConfig {
             _ => None,
         }
     }
+}
+
+/// The host's processors as they are while these knobs act: for [`wattio_law::Limits`].
+#[must_use]
+pub fn limited(mut topology: Topology, knobs: &[KnobConfig]) -> Topology {
+    for knob in knobs {
+        if let KnobConfig::Frequency(config) = knob {
+            config.limits(&mut topology);
+        }
+    }
+    topology
+}
+
+/// Which of the knobs with two values a host has, by name: with their defaults and one group of all
+/// processors, whether they open, or what is missing.
+#[must_use]
+pub fn offered(root: &Root, topology: &Topology) -> Vec<(&'static str, Result<(), String>)> {
+    let order = topology.online.iter().collect();
+    let all = Group { order, cores_min: 1, ..Group::default() };
+    let idle = IdleStatesConfig { saving: None, at_full_speed: Some(Seconds(0.0)) };
+    let candidates = [
+        KnobConfig::Turbo(TurboConfig::default()),
+        KnobConfig::Epp(EppConfig::default()),
+        KnobConfig::Epb(EpbConfig::default()),
+        KnobConfig::IdleStates(idle),
+        KnobConfig::Latency(LatencyConfig { at_full_speed: Seconds(0.0) }),
+        KnobConfig::Uncore(UncoreConfig::lowest(root)),
+        KnobConfig::PowerCap(PowerCapConfig::lowest(root)),
+    ];
+    let open = |knob: &KnobConfig| {
+        let opened = knob.open(root, topology, std::slice::from_ref(&all));
+        opened.map(|_| ()).map_err(|error| error.message)
+    };
+    candidates.iter().map(|knob| (knob.name(), open(knob))).collect()
 }
 
 /// How the drives of these knobs sleep, if there are any: for [`wattio_law::Limits`].
@@ -184,6 +272,14 @@ mod tests {
             ("kind = 'cpu.affinity'", "cpu.affinity"),
             ("kind = 'cpu.online'\naccept_hotplug = true", "cpu.online"),
             ("kind = 'cpu.frequency'", "cpu.frequency"),
+            ("kind = 'cpu.frequency'\nminimum = '1.2 GHz'", "cpu.frequency"),
+            ("kind = 'cpu.turbo'\naccept_others = true", "cpu.turbo"),
+            ("kind = 'cpu.epp'\nsaving = 'power'", "cpu.epp"),
+            ("kind = 'cpu.epb'\nat_full_speed = 0", "cpu.epb"),
+            ("kind = 'cpu.idle'\nsaving = '1 ms'\nat_full_speed = '10 us'", "cpu.idle"),
+            ("kind = 'cpu.latency'\nat_full_speed = '0 s'", "cpu.latency"),
+            ("kind = 'uncore.frequency'\nmaximum = '1.6 GHz'", "uncore.frequency"),
+            ("kind = 'power.cap'\nlimit = '90 W'\nhwmon = 'amd_hsmp_hwmon'", "power.cap"),
             ("kind = 'background'\nmd = ['md0']", "background"),
             ("kind = 'nvme.power'\ndevices = ['nvme0']\nlatency = '50 ms'", "nvme.power"),
             ("kind = 'nvme.power'\ndevices = ['nvme0']\npower_state = 3", "nvme.power"),
@@ -194,6 +290,62 @@ mod tests {
             assert_eq!(config.name(), name);
             let with_more = format!("{text}\nsurprise = 1");
             assert!(toml::from_str::<KnobConfig>(&with_more).is_err(), "{with_more}");
+        }
+    }
+
+    /// The kinds that the configuration takes, by what it says of one that it does not.
+    fn kinds() -> Vec<String> {
+        let said = toml::from_str::<KnobConfig>("kind = ''").unwrap_err().to_string();
+        let (_, listed) = said.split_once("expected one of ").unwrap();
+        listed.trim().split(", ").map(|kind| kind.trim_matches('`').to_owned()).collect()
+    }
+
+    /// The rows of the guide's table of knobs: kind, and the other cells.
+    fn rows() -> Vec<(String, Vec<String>)> {
+        let guide = include_str!("../../../../docs/wattiod.md");
+        let (_, table) = guide.split_once("| knob | writes | needs | risk | run on |").unwrap();
+        let row = |line: &str| {
+            let cells: Vec<_> = line.trim_matches('|').split(" | ").map(str::to_owned).collect();
+            let kind = cells[0].split('`').nth(1).unwrap().to_owned();
+            (kind, cells[1..].to_vec())
+        };
+        table.lines().skip(2).take_while(|line| line.starts_with('|')).map(row).collect()
+    }
+
+    #[test]
+    fn the_guide_has_every_knob_and_every_file_that_it_writes() {
+        let (kinds, rows) = (kinds(), rows());
+        let mut told: Vec<_> = rows.iter().map(|(kind, _)| kind.clone()).collect();
+        told.dedup();
+        let sorted = |mut kinds: Vec<String>| {
+            kinds.sort();
+            kinds
+        };
+        assert_eq!(sorted(told), sorted(kinds));
+        for file in files() {
+            let name = file.name().trim_start_matches('*');
+            let of_knob = |(kind, _): &&(String, _)| {
+                file.knob.split('.').eq(kind.split('.'))
+                    || file.knob.starts_with(&format!("{kind}."))
+            };
+            let is_told = rows.iter().filter(of_knob).any(|(_, cells)| cells[0].contains(name));
+            assert!(is_told, "{} writes {name}", file.knob);
+        }
+    }
+
+    /// The conformance on the machine that it runs on (`here.rs`) is run in the guest too.
+    #[test]
+    fn the_guide_says_what_each_knob_was_run_on() {
+        let here = include_str!("../../tests/conformance/here.rs");
+        for (kind, cells) in rows() {
+            let run_on: Vec<_> = cells[3].trim().split(", ").collect();
+            assert!(
+                run_on.iter().all(|on| ["tree", "guest", "machine"].contains(on)),
+                "{run_on:?}"
+            );
+            assert_eq!(run_on[0], "tree", "{kind}");
+            let turned = here.contains(&format!("kind = '{kind}'"));
+            assert_eq!(run_on.len() > 1, turned, "{kind}: {run_on:?}");
         }
     }
 }

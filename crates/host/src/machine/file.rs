@@ -7,6 +7,7 @@
 //!   written within 1 %: drivers round to their own steps of up to 25 MHz. A knob asks for
 //!   frequencies that are in the list of steps, if there is one, so that no coarser rounding is
 //!   left. They are not the same: `2401000` lets acpi-cpufreq boost, and `2400000` does not.
+//! - So do limits of power: RAPL rounds to its own units.
 //! - A choice such as `none [mq-deadline] kyber` is read as what is chosen.
 //! - `200000 (system)` of md means that the array follows the system; it is read as `system`, and
 //!   writing that makes it follow again. `1000 (local)` is read as `1000`.
@@ -22,8 +23,8 @@ use std::time::Duration;
 use wattio_governor::Cpus;
 use wattio_units::Seconds;
 
-/// How far a driver may round a frequency.
-const FREQUENCY_TOLERANCE: f64 = 0.01;
+/// How far a driver may round a frequency or a power.
+const ROUNDING_TOLERANCE: f64 = 0.01;
 
 /// How long a frequency may take to be in force.
 pub(super) const SETTLES_WITHIN: Seconds = Seconds(0.1);
@@ -36,6 +37,7 @@ enum Form {
     Plain,
     Cpus,
     Frequency,
+    Power,
     Md,
     Freezer,
 }
@@ -43,6 +45,7 @@ enum Form {
 impl Form {
     fn of(path: &str) -> Self {
         match path.rsplit('/').next().unwrap_or(path) {
+            name if name.ends_with("_power_limit_uw") => Self::Power,
             "scaling_max_freq" | "scaling_min_freq" | "scaling_setspeed" => Self::Frequency,
             "sync_speed_max" | "sync_speed_min" => Self::Md,
             "freezer.state" => Self::Freezer,
@@ -63,7 +66,7 @@ pub(super) fn read(files: &mut KeptFiles, path: &str) -> Result<String, AccessEr
 
 /// Whether the file no longer exists.
 pub(super) fn is_gone(root: &Root, path: &str) -> bool {
-    check(path).is_ok() && root.lacks(path)
+    check(path).is_ok() && root.lacks(path) && off(root, path).is_none()
 }
 
 /// The value in the text of the file at `path`.
@@ -77,7 +80,7 @@ pub fn value(path: &str, text: &str) -> String {
             _ => text,
         },
         Form::Plain => chosen(text).unwrap_or(text),
-        Form::Cpus | Form::Frequency | Form::Freezer => text,
+        Form::Cpus | Form::Frequency | Form::Power | Form::Freezer => text,
     }
     .to_owned()
 }
@@ -103,11 +106,14 @@ pub(super) fn write(root: &Root, path: &str, value: &str) -> Result<(), AccessEr
     })
 }
 
-/// The processor whose frequency a file is about, where it is off. Its policy keeps its limits
-/// meanwhile, and neither tells nor takes any (`cpufreq.c`: the policy is inactive).
+/// The processor that a file is about, where it is off. Its frequency policy keeps its limits
+/// meanwhile, and neither tells nor takes any (`cpufreq.c`: the policy is inactive); its other files
+/// may be away (`intel_epb.c`), and come back with what they held.
 fn off(root: &Root, path: &str) -> Option<u32> {
-    let policy = path.strip_prefix(CPU_FOLDER)?.strip_prefix("/cpufreq/policy")?;
-    let cpu = policy.split('/').next()?.parse().ok()?;
+    let inside = path.strip_prefix(CPU_FOLDER)?.strip_prefix('/')?;
+    let name = inside.strip_prefix("cpufreq/policy").or_else(|| inside.strip_prefix("cpu"))?;
+    let (cpu, file) = name.split_once('/')?;
+    let cpu = cpu.parse().ok().filter(|_| file != "online")?;
     root.read(&online(cpu)).is_ok_and(|switch| switch == "0").then_some(cpu)
 }
 
@@ -117,13 +123,11 @@ fn online(cpu: u32) -> String {
 
 /// The error of a file, or that its processor is off, if that explains it.
 fn off_or(root: &Root, path: &str, problem: AccessError) -> AccessError {
-    match (problem, off(root, path)) {
-        (AccessError::Busy(_) | AccessError::Refused(_), Some(cpu)) => AccessError::Busy(format!(
-            "busy: processor {cpu} is off, and keeps this limit when it comes back; bring it on \
-             first"
-        )),
-        (problem, _) => problem,
-    }
+    let Some(cpu) = off(root, path) else { return problem };
+    let what = if Form::of(path) == Form::Frequency { "limit" } else { "value" };
+    AccessError::Busy(format!(
+        "busy: processor {cpu} is off, and keeps this {what} when it comes back; bring it on first"
+    ))
 }
 
 /// Waits until a frequency is in force: the kernel takes the limit over in a work queue, and shows
@@ -156,7 +160,7 @@ pub(super) fn same(path: &str, one: &str, other: &str) -> bool {
         return true;
     }
     match Form::of(path) {
-        Form::Plain | Form::Md | Form::Frequency => false,
+        Form::Plain | Form::Md | Form::Frequency | Form::Power => false,
         Form::Cpus => same_cpus(one, other),
         Form::Freezer => {
             let frozen = |value: &str| matches!(value, "FREEZING" | "FROZEN");
@@ -165,11 +169,11 @@ pub(super) fn same(path: &str, one: &str, other: &str) -> bool {
     }
 }
 
-/// Whether `found` may be a driver's rounding of a frequency.
+/// Whether `found` may be a driver's rounding of a frequency or a power.
 pub(super) fn rounded(path: &str, value: &str, found: &str) -> bool {
     match (value.parse::<f64>(), found.parse::<f64>()) {
-        (Ok(value), Ok(found)) if Form::of(path) == Form::Frequency => {
-            (value - found).abs() <= FREQUENCY_TOLERANCE * value.max(found)
+        (Ok(value), Ok(found)) if matches!(Form::of(path), Form::Frequency | Form::Power) => {
+            (value - found).abs() <= ROUNDING_TOLERANCE * value.max(found)
         }
         _ => false,
     }
@@ -222,6 +226,8 @@ mod tests {
         assert!(rounded(cap, "2400000", "2401000"));
         assert!(!rounded(cap, "2400000", "2300000"));
         assert!(!rounded(cap, "<unsupported>", "2300000"));
+        let limit = "/sys/class/powercap/intel-rapl:0/constraint_0_power_limit_uw";
+        assert!(rounded(limit, "90100000", "90000000") && !rounded(limit, "90000000", "80000000"));
         assert!(!rounded("/sys/block/sda/mq/0/cpu_list", "1000", "1001"));
         assert!(!same(cap, "2400000", "2401000"), "one boosts, the other does not");
         assert!(same("/sys/block/sda/mq/0/cpu_list", "0-1", "0, 1"));
@@ -254,6 +260,25 @@ mod tests {
             }
         });
         assert_eq!(naps, 3, "no longer than it takes");
+    }
+
+    /// The kernel takes the file away with its processor and brings both back: what was saved of it
+    /// was let go meanwhile.
+    #[test]
+    fn a_file_whose_processor_is_off_is_not_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let path = "/sys/devices/system/cpu/cpu3/power/energy_perf_bias";
+        std::fs::create_dir_all(root.path("/sys/devices/system/cpu/cpu3")).unwrap();
+        std::fs::write(root.path(&online(3)), "0").unwrap();
+        let said = read(&mut KeptFiles::new(&root), path).unwrap_err();
+        let AccessError::Busy(message) = said else { panic!("{said:?}") };
+        assert!(message.contains("processor 3 is off, and keeps this value"), "{message}");
+        assert!(!is_gone(&root, path));
+        assert!(restore_command(&root, path, "6").starts_with("echo 1 > "));
+        std::fs::write(root.path(&online(3)), "1").unwrap();
+        assert_eq!(read(&mut KeptFiles::new(&root), path), Err(AccessError::Gone));
+        assert!(is_gone(&root, path));
     }
 
     #[test]

@@ -9,12 +9,14 @@
 //! | `affinity:1234@5678` | the threads of process 1234 that started at tick 5678 | masks, see [`affinity`] |
 //! | `affinity:1234/1240@5680` | one thread of it | a list |
 //! | `command:scrub` | a pair of configured commands | `running` or `paused`, see [`command`] |
+//! | `dma-latency:/dev/cpu_dma_latency` | what this process asks of the kernel while it runs | microseconds or `released`, see [`dma_latency`] |
 //! | `nvme:nvme0` | the power state of an NVMe drive | a number, see [`nvme`] |
 
 pub mod affinity;
 pub mod cgroups;
 pub mod command;
 pub mod cpuset;
+pub mod dma_latency;
 mod error;
 pub mod file;
 pub mod nvme;
@@ -42,6 +44,7 @@ pub struct LinuxMachine {
     files: KeptFiles,
     commands: command::Commands,
     drives: nvme::Drives,
+    latency: dma_latency::Held,
     budget: Budget,
     /// The same for frequencies that settle.
     settling: Budget,
@@ -58,7 +61,8 @@ impl LinuxMachine {
         let commands = command::Commands::new(&root, commands)?;
         let (budget, settling) = (Budget::default(), Budget::default());
         let (files, drives) = (KeptFiles::new(&root), nvme::Drives::default());
-        Ok(Self { root, files, commands, drives, budget, settling, told: None })
+        let latency = dma_latency::Held::default();
+        Ok(Self { root, files, commands, drives, latency, budget, settling, told: None })
     }
 
     /// The same machine, which may set the power state of the drives that `tools` name.
@@ -79,7 +83,8 @@ impl LinuxMachine {
 /// The error for an address of an unknown scheme, from an edited or foreign snapshot.
 fn unknown(address: &Address) -> AccessError {
     AccessError::refused(format!(
-        "scheme {:?} is not one of \"file\", \"cpuset\", \"affinity\", \"command\", \"nvme\"",
+        "scheme {:?} is not one of \"file\", \"cpuset\", \"affinity\", \"command\", \
+         \"dma-latency\", \"nvme\"",
         address.scheme()
     ))
 }
@@ -92,6 +97,7 @@ impl MachineView for LinuxMachine {
             "cpuset" => cpuset::read(&self.root, &mut self.files, rest),
             "affinity" => affinity::read(&self.root, rest),
             "command" => self.commands.read(rest, &self.budget),
+            "dma-latency" => self.latency.read(&self.root, rest),
             "nvme" => self.drives.read(&self.root, rest, &self.budget),
             _ => Err(unknown(address)),
         };
@@ -161,6 +167,7 @@ impl MachineView for LinuxMachine {
             "cpuset" => cpuset::restore_command(&self.root, address.rest(), value),
             "affinity" => affinity::restore_command(address.rest(), value),
             "command" => self.commands.restore_command(address.rest(), value),
+            "dma-latency" => dma_latency::restore_command(),
             "nvme" => self.drives.restore_command(address.rest(), value),
             _ => format!("# put {value:?} back at {address}"),
         }
@@ -178,6 +185,7 @@ impl Machine for LinuxMachine {
             "cpuset" => cpuset::write(&self.root, rest, value),
             "affinity" => affinity::write(&self.root, rest, value),
             "command" => self.commands.write(rest, value, &self.budget),
+            "dma-latency" => self.latency.write(&self.root, rest, value),
             "nvme" => self.drives.write(&self.root, rest, value, &self.budget),
             _ => Err(unknown(address)),
         };

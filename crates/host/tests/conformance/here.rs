@@ -6,10 +6,10 @@ use super::{Store, Subject, cpus, full_speed, idle, setting};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command};
-use wattio_governor::{Address, Cpus, Knob, Machine};
+use wattio_governor::{Address, Cpus, Knob, Machine, RestorableWriter};
 use wattio_host::groups::Group;
-use wattio_host::knobs::KnobConfig;
-use wattio_host::machine::{Cgroups, affinity};
+use wattio_host::knobs::{KnobConfig, power_cap};
+use wattio_host::machine::{Cgroups, affinity, dma_latency};
 use wattio_host::processes::ProcessId;
 use wattio_host::{LinuxMachine, Root, Topology, processes};
 
@@ -394,6 +394,144 @@ fn frequency_of_this_machine() {
     Subject {
         machine: &|| here.machine(),
         knobs: &|| vec![here.knob(knob, "").unwrap()],
+        full: full_speed(&[&here.online.to_string()]),
+        narrow: setting(&["0"], 1.0),
+    }
+    .conforms();
+}
+
+/// The lowest frequency of the first policy while the test runs.
+struct Minimum {
+    file: String,
+    before: String,
+}
+
+impl Minimum {
+    fn raise(root: &Root, value: &str) -> Self {
+        let file = "/sys/devices/system/cpu/cpufreq/policy0/scaling_min_freq".to_owned();
+        let before = root.read(&file).unwrap();
+        root.write(&file, value).unwrap();
+        Self { file, before }
+    }
+}
+
+impl Drop for Minimum {
+    fn drop(&mut self) {
+        let _ = fs::write(&self.file, &self.before);
+    }
+}
+
+/// That the kernel lets the cap win, and shows it in place of the minimum, is what the knob goes by.
+#[test]
+#[ignore = "turns this machine's knobs: make test-system"]
+fn a_minimum_that_somebody_raises_on_this_machine() {
+    let Some(here) = Here::take(true) else { return };
+    let policy = Topology::read(&here.root).unwrap().policies.into_iter().next();
+    let Some(policy) = policy.filter(|policy| policy.lowest() < policy.highest()) else {
+        return println!("skipped: needs cpufreq");
+    };
+    let khz = |hertz: f64| format!("{:.0}", hertz / 1e3);
+    let (lowest, highest) = (khz(policy.lowest().0), khz(policy.highest().0));
+    let cap = || here.root.read(&format!("{}/scaling_max_freq", policy.folder)).unwrap();
+    let mut knob = here.knob("kind = 'cpu.frequency'", "").unwrap();
+    let (mut writer, _) =
+        RestorableWriter::open(here.machine(), Box::new(Store::default()), "boot").unwrap();
+    let mut turn = |setting| {
+        let assignments = knob.assignments(&setting, writer.look()).unwrap();
+        assert_eq!(writer.apply(knob.name(), &assignments).notes, []);
+    };
+    let slow = || setting(&[&here.online.to_string()], 1.0);
+    turn(slow());
+    assert_eq!(cap(), lowest);
+    let minimum = Minimum::raise(&here.root, &highest);
+    assert_eq!(here.root.read(&minimum.file).unwrap(), lowest, "the cap stands in its place");
+    // Nothing tells of it while it is hidden as well as that; it shows once the cap rises.
+    turn(full_speed(&[&here.online.to_string()]));
+    turn(slow());
+    assert_eq!(cap(), highest, "nothing goes below a minimum that was raised");
+    drop(minimum);
+    turn(slow());
+    assert_eq!(cap(), lowest, "the old one again");
+    drop(writer);
+    assert_eq!(cap(), highest);
+    // Lowered by the knob, where it leaves nothing to save.
+    let _minimum = Minimum::raise(&here.root, &highest);
+    let lowers = format!("kind = 'cpu.frequency'\nminimum = '{} Hz'", policy.hardware_min.0);
+    Subject {
+        machine: &|| here.machine(),
+        knobs: &|| vec![here.knob(&lowers, "").unwrap()],
+        full: full_speed(&[&here.online.to_string()]),
+        narrow: slow(),
+    }
+    .conforms();
+}
+
+/// What all processes together ask for, in microseconds.
+fn wake_latency_in_force() -> i32 {
+    let mut bytes = [0; 4];
+    let mut file = fs::File::open(dma_latency::DEVICE).unwrap();
+    std::io::Read::read_exact(&mut file, &mut bytes).unwrap();
+    i32::from_ne_bytes(bytes)
+}
+
+#[test]
+#[ignore = "turns this machine's knobs: make test-system"]
+fn the_wake_latency_of_this_machine() {
+    let Some(here) = Here::take(true) else { return };
+    let knob = "kind = 'cpu.latency'\nat_full_speed = '20 us'";
+    if let Err(message) = here.knob(knob, "") {
+        return println!("skipped: {message}");
+    }
+    let before = wake_latency_in_force();
+    let mut knob = here.knob(knob, "").unwrap();
+    let all = here.online.to_string();
+    let store = Store::default();
+    let open = || RestorableWriter::open(here.machine(), Box::new(store.clone()), "boot").unwrap();
+    let (mut writer, _) = open();
+    for (setting, in_force) in
+        [(full_speed(&[&all]), before.min(20)), (setting(&["0"], 1.0), before)]
+    {
+        let assignments = knob.assignments(&setting, writer.look()).unwrap();
+        assert_eq!(writer.apply(knob.name(), &assignments).notes, []);
+        assert_eq!(wake_latency_in_force(), in_force);
+    }
+    let assignments = knob.assignments(&full_speed(&[&all]), writer.look()).unwrap();
+    assert_eq!(writer.apply(knob.name(), &assignments).notes, []);
+    drop(writer);
+    assert_eq!(wake_latency_in_force(), before, "closed, as at the end of the process");
+}
+
+#[test]
+#[ignore = "turns this machine's knobs: make test-system"]
+fn idle_states_of_this_machine() {
+    let Some(here) = Here::take(true) else { return };
+    let knob = "kind = 'cpu.idle'\nsaving = '1 s'\nat_full_speed = '0 s'";
+    if let Err(message) = here.knob(knob, "") {
+        // The guest's processors have none, so this is no fault of its.
+        return println!("left out: {message}");
+    }
+    Subject {
+        machine: &|| here.machine(),
+        knobs: &|| vec![here.knob(knob, "").unwrap()],
+        full: setting(&["0"], 1.0),
+        // What is written is written at full speed.
+        narrow: full_speed(&[&here.online.to_string()]),
+    }
+    .conforms();
+}
+
+#[test]
+#[ignore = "turns this machine's knobs: make test-system"]
+fn power_caps_of_this_machine() {
+    let Some(here) = Here::take(true) else { return };
+    let Some(limit) = power_cap::package_limits(&here.root).into_iter().next() else {
+        return println!("skipped: needs RAPL, or the guest's module fake_power");
+    };
+    let half = limit.now(&here.root).unwrap().0 / 2.0;
+    let knob = format!("kind = 'power.cap'\nlimit = '{half} W'");
+    Subject {
+        machine: &|| here.machine(),
+        knobs: &|| vec![here.knob(&knob, "").unwrap()],
         full: full_speed(&[&here.online.to_string()]),
         narrow: setting(&["0"], 1.0),
     }

@@ -4,9 +4,9 @@
 
 use super::sources::{diskstats, proc_stat};
 use super::tree::groups_of;
-use super::{CpuBody, LatencyBody, Subject, Used, cpus, full_speed, idle, setting};
-use wattio_governor::{Knob, Machine};
-use wattio_host::knobs::KnobConfig;
+use super::{CpuBody, LatencyBody, Store, Subject, Used, cpus, full_speed, idle, setting};
+use wattio_governor::{Actuator, Knob, Machine, RestorableWriter};
+use wattio_host::knobs::{KnobConfig, limited};
 use wattio_host::{LinuxMachine, Root, Topology};
 use wattio_units::Seconds;
 
@@ -56,6 +56,19 @@ fn knobs_of_a_served_tree() {
     for kind in drives {
         conforms(&[kind], full_speed(&[]), idle());
     }
+    let two_valued = [
+        "'cpu.turbo'",
+        "'cpu.epb'",
+        "'uncore.frequency'\nmaximum = '1.2 GHz'",
+        "'power.cap'\nlimit = '90 W'",
+    ];
+    for kind in two_valued {
+        conforms(&[kind], full_speed(&["0-7"]), slow());
+    }
+    // What is written is written at full speed.
+    let shallow = "'cpu.idle'\nsaving = '1 s'\nat_full_speed = '10 us'";
+    conforms(&[shallow], slow(), full_speed(&["0-7"]));
+    turbo_with_frequency(&root);
     conforms(&cores, full_speed(&["0-7"]), slow());
     let policies = root.list("/sys/devices/system/cpu/cpufreq");
     for policy in &policies {
@@ -64,6 +77,42 @@ fn knobs_of_a_served_tree() {
     }
     conforms(&cores, full_speed(&["0-7"]), slow());
     assert_eq!((policies.len(), Topology::read(&root).unwrap().online), (4, cpus("0-7")));
+}
+
+/// Limits above what is there without turbo: they are shown lower while it is off, and nobody else
+/// lowered them.
+fn turbo_with_frequency(root: &Root) {
+    let limit = |policy| format!("/sys/devices/system/cpu/cpufreq/policy{policy}/scaling_max_freq");
+    (0..4).for_each(|policy| root.write(&limit(policy), "3000000").unwrap());
+    let kinds = ["kind = 'cpu.frequency'", "kind = 'cpu.turbo'"];
+    let configs: Vec<KnobConfig> = kinds.iter().map(|kind| toml::from_str(kind).unwrap()).collect();
+    let topology = limited(Topology::read(root).unwrap(), &configs);
+    let groups = groups_of(GROUP, &topology);
+    let open = |config: &KnobConfig| config.open(root, &topology, &groups).unwrap();
+    let (full, slow) = (full_speed(&["0-7"]), setting(&["0-2,4-6"], 1.8e9));
+    Subject {
+        machine: &|| machine(root),
+        knobs: &|| configs.iter().map(open).collect(),
+        full: full.clone(),
+        narrow: slow.clone(),
+    }
+    .conforms();
+    let (mut writer, _) =
+        RestorableWriter::open(machine(root), Box::new(Store::default()), "boot").unwrap();
+    let knobs = configs.iter().map(open).collect();
+    writer.share_time(true);
+    let mut actuator = Actuator { knobs, writer };
+    for (setting, faster) in [(&slow, false), (&full, true), (&slow, false), (&full, true)] {
+        assert_eq!(actuator.turn(setting, faster, false).notes, []);
+        assert_eq!(actuator.writer.inspect(100), []);
+    }
+    assert_eq!(root.read(&limit(0)).unwrap(), "3000000");
+    assert_eq!(actuator.turn(&slow, false, false).notes, []);
+    drop(actuator);
+    for policy in 0..4 {
+        assert_eq!(root.read(&limit(policy)).unwrap(), "3000000");
+        root.write(&limit(policy), "2600000").unwrap();
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ impl<Ask: Fn(&Setting) -> Vec<(Address, String)> + Send> Knob for WorldKnob<Ask>
     fn layer(&self) -> Layer {
         self.layer
     }
-    fn follows_processes(&self) -> bool {
+    fn looks_again(&self) -> bool {
         self.layer == Layer::Placement
     }
     /// Full speed puts the old value back, as the knobs of a real host do.

@@ -11,13 +11,12 @@ mod world;
 
 pub use knobs::knobs;
 pub use machine::machine;
-pub use sources::{Sources, cpu_source, latency_source};
+pub use sources::{Sources, cpu_source, latency_source, sources};
 pub use world::{
     LatencyFault, PowerFault, Shared, World, action_in, cores_of, frequency_of, lock, pace, world,
 };
 
 use machine::store;
-use sources::sources;
 use std::time::Duration;
 use wattio_governor::{
     Actuator, CoreGroup, Governor, GovernorSettings, Parts, RestorableWriter, Restored, Tick,
@@ -42,12 +41,18 @@ pub fn governor_with(
     limits: &Limits,
     at: Duration,
 ) -> Governor {
+    Governor::new(parts(world, sources, law, limits), at)
+}
+
+/// What a governor over a world with these sources is made of.
+pub fn parts(world: &Shared, sources: Sources, law: Box<dyn Law>, limits: &Limits) -> Parts {
     let group = |(at, limits): (usize, &GroupLimits)| CoreGroup {
         name: format!("group {at}"),
         cores: (0..limits.cores_max).collect(),
         limits: limits.clone(),
+        saving_max: None,
     };
-    let parts = Parts {
+    Parts {
         law,
         bounds: Vec::new(),
         groups: limits.groups.iter().enumerate().map(group).collect(),
@@ -59,8 +64,7 @@ pub fn governor_with(
         actuator: Some(Actuator { knobs: knobs(world), writer: open_writer(world, "boot").0 }),
         shadow_model: None,
         settings: GovernorSettings::default(),
-    };
-    Governor::new(parts, at)
+    }
 }
 
 /// A law that is a governor: the simulator steps it, its knobs set the simulator.
