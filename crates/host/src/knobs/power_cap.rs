@@ -100,8 +100,7 @@ impl PowerCapConfig {
     }
 
     pub(super) fn open(&self, root: &Root, topology: &Topology, groups: &[Group]) -> Opened {
-        // Written so that no number is refused too.
-        if !(self.limit > Watts(0.0)) {
+        if self.limit.0.is_nan() || self.limit <= Watts(0.0) {
             return Err(format!("limit = {} is not above 0 W", self.limit));
         }
         let places = match &self.hwmon {
