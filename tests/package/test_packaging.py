@@ -193,7 +193,7 @@ def test_the_guide_names_every_knob_and_source() -> None:
         "proc-stat",
         "spdk",
     ]
-    assert len(knobs) == 8
+    assert len(knobs) >= 15, "the expression finds them"
     assert [name for name in [*knobs, *sources] if name not in text] == []
 
 
