@@ -14,7 +14,7 @@ RUN := $(UV) run --no-sync
 # Of pytest: more than a small machine has cores, since many tests wait for what they started.
 WORKERS ?= 4
 # What is skipped is told; where all is there, nothing may be, and what took long is told, too.
-TELLING := -rs $(if $(CI),--no-skips --durations=20)
+TELLING := -rsfE $(if $(CI),--no-skips --durations=20)
 
 .PHONY: help
 help: ## List the commands.
