@@ -83,7 +83,7 @@ def test_a_mounted_tree_is_read_and_written_like_the_kernel_s() -> None:
         assert (root / CPU / "online").read_text() == "0-6\n"
         # The topology goes with the processor.
         left = sorted(file.name for file in (root / CPU / "cpu7").iterdir())
-        assert left == ["cpufreq", "online"]
+        assert left == ["cpufreq", "cpuidle", "online", "power"]
         assert (root / CPU / "cpu7/cpufreq/scaling_driver").read_text() == "acpi-cpufreq\n"
         with pytest.raises(PermissionError):
             energy.write_text("0")
