@@ -41,6 +41,11 @@ options = {{ {options} }}
 name = "estimate:assumed"
 covers = ["host"]
 period = "0.2 s"
+
+# A busy machine is late with its samples.
+[rules]
+gap_intervals = 50
+missing_share_max = 0.9
 """
 
 LOCAL = '[[system]]\nname = "local"\n'

@@ -42,6 +42,11 @@ options = {{ run = ["./work.sh"], guess = "1 s" }}
 name = "estimate:assumed"
 covers = ["host"]
 period = "0.2 s"
+
+# A busy machine is late with its samples.
+[rules]
+gap_intervals = 50
+missing_share_max = 0.9
 """
 
 WORK = """\

@@ -61,6 +61,11 @@ values = ["0.8 GHz", "1.2 GHz"]
 name = "estimate:assumed"
 covers = ["host"]
 period = "0.2 s"
+
+# A busy machine is late with its samples.
+[rules]
+gap_intervals = 50
+missing_share_max = 0.9
 """
 
 KILLED = """
