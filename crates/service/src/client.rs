@@ -1,9 +1,11 @@
 //! The client of a running program: asks over its control socket.
 
 use crate::{Answer, Program};
+use rustix::process::geteuid;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,6 +38,17 @@ pub enum ClientError {
         .0.display()
     )]
     Permission(PathBuf),
+    /// Whoever listens could tell anything.
+    #[error(
+        "user {user} listens on {}, who is neither root nor you: what it says is not asked for",
+        path.display()
+    )]
+    Stranger {
+        /// The socket.
+        path: PathBuf,
+        /// The user of the process that listens.
+        user: u32,
+    },
     /// The connection broke or stayed silent.
     #[error("{program} on {} {what}: {error}", path.display())]
     Broken {
@@ -77,6 +90,19 @@ pub fn ask<P: Program<Request: Serialize, Status: DeserializeOwned>>(
         _ => ClientError::Nobody { program, path: socket.to_owned(), error },
     })?;
     let path = || socket.to_owned();
+    let listener = rustix::net::sockopt::socket_peercred(&stream);
+    let user = listener.map_err(|error| ClientError::Broken {
+        program,
+        path: path(),
+        what: "does not say whose it is",
+        error: error.into(),
+    })?;
+    let user = user.uid.as_raw();
+    let is_known = [0, geteuid().as_raw()].contains(&user);
+    let is_its_own = P::HAS_ITS_OWN_USER && owns_folder(user, socket);
+    if !(is_known || is_its_own) {
+        return Err(ClientError::Stranger { path: path(), user });
+    }
     let broken = |what| move |error| ClientError::Broken { program, path: path(), what, error };
     let wrong = |error| ClientError::Answer { program, path: path(), error };
     let line = exchange(&stream, request).map_err(|error| match error.kind() {
@@ -84,6 +110,13 @@ pub fn ask<P: Program<Request: Serialize, Status: DeserializeOwned>>(
         _ => broken("broke off")(error),
     })?;
     serde_json::from_slice(&line).map_err(wrong)
+}
+
+/// Whether the folder of a socket is this user's and nobody else's to write to: nobody else can have
+/// put the socket there.
+fn owns_folder(user: u32, socket: &Path) -> bool {
+    let folder = socket.parent().and_then(|folder| std::fs::metadata(folder).ok());
+    folder.is_some_and(|folder| folder.uid() == user && folder.mode() & 0o022 == 0)
 }
 
 /// Sends one line and reads one back.

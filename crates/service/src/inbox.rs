@@ -85,6 +85,7 @@ mod tests {
     impl Program for Nothing {
         const NAME: &'static str = "nothing";
         const VIEW: &'static str = "";
+        const HAS_ITS_OWN_USER: bool = false;
         const ALLOWED: &'static str = "";
         type Status = ();
         type Moment = ();

@@ -40,6 +40,8 @@ pub trait Program: 'static {
     /// What the page shows of a status: a JavaScript module that exports `describe(status)` and
     /// `charts(status)`; `page/render.js` and `page/charts.js` say of what these are made.
     const VIEW: &'static str;
+    /// Whether it runs as a user of its own: its socket then belongs to neither root nor who asks.
+    const HAS_ITS_OWN_USER: bool;
     /// The requests there are, for messages.
     const ALLOWED: &'static str;
     /// Everything an operator may want to see.

@@ -33,6 +33,7 @@ pub enum Wattiod {}
 impl Program for Wattiod {
     const NAME: &'static str = "wattiod";
     const VIEW: &'static str = include_str!("../page/view.js");
+    const HAS_ITS_OWN_USER: bool = false;
     const ALLOWED: &'static str = r#"allowed is one JSON object a line: {"op":"status"}, {"op":"set_tolerance","tolerance":0.1}, {"op":"pause"} or {"op":"resume"}"#;
     type Status = Status;
     type Moment = Moment;

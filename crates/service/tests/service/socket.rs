@@ -198,6 +198,28 @@ fn nobody_there_is_said() {
     assert!(error.to_string().starts_with(start), "{error}");
 }
 
+/// Whoever had put a socket where somebody looked for the daemon's could tell him anything.
+#[test]
+fn what_a_stranger_says_is_not_asked_for() {
+    // Only root can be another user for a while.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let path = folder.path().join("planted");
+    let planted = path.clone();
+    // Of this thread alone.
+    let listen = move || {
+        let nobody = rustix::process::Uid::from_raw(65534);
+        rustix::thread::set_thread_uid(nobody).unwrap();
+        UnixListener::bind(planted).unwrap()
+    };
+    let _listener = std::thread::spawn(listen).join().unwrap();
+    let error = ask(&path, &Request::Status {}).unwrap_err();
+    assert!(matches!(error, ClientError::Stranger { user: 65534, .. }), "{error}");
+}
+
 #[test]
 fn an_answer_that_is_none_is_said() {
     let folder = tempfile::tempdir().unwrap();

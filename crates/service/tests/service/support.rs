@@ -45,6 +45,7 @@ pub type Answer = wattio_service::Answer<Status>;
 impl Program for Kettle {
     const NAME: &'static str = "kettle";
     const VIEW: &'static str = "// What the page shows of a kettle.\n";
+    const HAS_ITS_OWN_USER: bool = false;
     const ALLOWED: &'static str = r#"allowed is {"op":"status"}, {"op":"heat","celsius":80}, {"op":"pause"} or {"op":"resume"}"#;
     type Status = Status;
     type Moment = Moment;

@@ -249,6 +249,7 @@ pub enum WattioTarget {}
 impl Program for WattioTarget {
     const NAME: &'static str = "wattio-target";
     const VIEW: &'static str = include_str!("../../page/view.js");
+    const HAS_ITS_OWN_USER: bool = true;
     const ALLOWED: &'static str = r#"allowed is one JSON object a line: {"op":"status"}, {"op":"inspect"}, {"op":"set_tolerance","tolerance":0.1}, {"op":"pause"}, {"op":"resume"}, or {"op":"scrub"} with or without "export":"NAME""#;
     type Status = Shown;
     type Moment = Moment;
