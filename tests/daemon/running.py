@@ -33,6 +33,8 @@ class Place:
 
     folder: Path
     text: str
+    keeper: bool = True
+    """Without one, what a killed daemon leaves can be looked at."""
 
     def __post_init__(self) -> None:
         service = f"""
@@ -40,6 +42,7 @@ class Place:
 listen = "off"
 socket = "{self.folder}/socket"
 state = "{self.folder}/state"
+keeper = {str(self.keeper).lower()}
 """
         self.config.write_text(self.text + service)
 

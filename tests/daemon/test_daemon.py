@@ -214,7 +214,7 @@ def test_a_kill_at_any_moment_leaves_what_restore_puts_back(
     tmp_path: Path, group: Path, rate: Path, knobs: str
 ) -> None:
     before = held(group)
-    place = Place(tmp_path, configuration(group, rate, QUICK, knobs))
+    place = Place(tmp_path, configuration(group, rate, QUICK, knobs), keeper=False)
     dice = random.Random(7)
     narrow: list[bool] = []
     caught = 0
@@ -231,6 +231,58 @@ def test_a_kill_at_any_moment_leaves_what_restore_puts_back(
         assert not place.snapshot.exists()
     assert caught > KILLS // 5, "after the first write"
     assert min(narrow.count(True), narrow.count(False)) > 2, "on both sides of the changes"
+
+
+def wait_until_back(place: Place, group: Path, before: tuple[str, ...]) -> None:
+    """Look until everything is as it was. Fails after a minute."""
+    deadline = time.monotonic() + DEADLINE_S
+    while place.snapshot.exists() or held(group) != before:
+        assert time.monotonic() < deadline, held(group)
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    "knobs", [CPUSET_KNOB + ONLINE_KNOB, AFFINITY_KNOB], ids=["cpuset, online", "affinity"]
+)
+@pytest.mark.parametrize("number", ["SIGKILL", "SIGABRT", "SIGUSR1", "SIGSTOP"])
+def test_whatever_ends_the_daemon_its_keeper_puts_everything_back(
+    tmp_path: Path, group: Path, rate: Path, knobs: str, number: str
+) -> None:
+    """SIGABRT and SIGUSR1 left the host narrow until somebody ran `restore`; so did SIGSTOP."""
+    before = held(group)
+    place = Place(tmp_path, configuration(group, rate, HALF, knobs))
+    with start("run", place) as daemon:
+        place.wait_until(lambda status: status["counts"]["knob_writes"] > 0)
+        assert held(group) != before
+        daemon.send(getattr(signal, number))
+        wait_until_back(place, group, before)
+        ended_by = "SIGKILL" if number == "SIGSTOP" else number
+        assert daemon.end() == -getattr(signal, ended_by)
+    assert any("restored" in line for line in daemon.log), daemon.log
+    assert any("is stopped by a signal" in line for line in daemon.log) == (number == "SIGSTOP")
+
+
+def test_a_keeper_that_is_killed_is_replaced_and_ends_with_its_daemon(
+    tmp_path: Path, group: Path, rate: Path
+) -> None:
+    def keepers() -> list[int]:
+        children = Path(f"/proc/{daemon.process.pid}/task/{daemon.process.pid}/children")
+        found = [int(pid) for pid in children.read_text().split()]
+        names = {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in found}
+        return [pid for pid, name in names.items() if name == "wattiod-keeper"]
+
+    place = Place(tmp_path, configuration(group, rate, HALF))
+    with start("run", place) as daemon:
+        place.wait_until(lambda status: status["counts"]["knob_writes"] > 0)
+        [keeper] = keepers()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+            os.kill(keeper, number)
+        place.wait_for_windows(place.status()["counts"]["windows"] + 2)
+        assert keepers() == [keeper], "as little as its daemon does it end by a signal to all"
+        os.kill(keeper, signal.SIGKILL)
+        daemon.wait_for("keeper ended .*SIGKILL.* started again")
+        assert daemon.send(signal.SIGTERM).end() == 0, daemon.log
+    assert not any("that was killed" in line for line in daemon.log), "nothing was left to it"
 
 
 def test_pacer_saves_within_the_bound_and_its_account_is_right(
@@ -394,7 +446,7 @@ def test_a_service_that_restarts_is_held_anew(tmp_path: Path, group: Path, rate:
 def test_what_a_killed_daemon_held_of_an_old_service_is_not_put_on_the_new_one(
     tmp_path: Path, group: Path, rate: Path
 ) -> None:
-    place = Place(tmp_path, configuration(group, rate, HALF))
+    place = Place(tmp_path, configuration(group, rate, HALF), keeper=False)
     with start("run", place) as daemon:
         place.wait_until(lambda status: status["counts"]["knob_writes"] == 1)
         daemon.send(signal.SIGKILL).end()

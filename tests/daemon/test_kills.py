@@ -100,7 +100,7 @@ def test_a_kill_leaves_no_thread_confined_after_restore(
     with threads(count) as pid:
         before = masks(pid)
         assert len(before) == count
-        place = Place(tmp_path, configuration(pid, tmp_path))
+        place = Place(tmp_path, configuration(pid, tmp_path), keeper=False)
         for number in range(KILLS_OF_STAGE_MAX):
             if number >= KILLS_OF_STAGE and caught > KILLS_OF_STAGE // 5:
                 break

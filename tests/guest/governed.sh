@@ -43,6 +43,17 @@ wattiod restore /etc/wattiod.toml > /tmp/restored; fact restore.exit $?
 fact restore.text "$(tr '\n' ';' < /tmp/restored)"
 facts restored
 
+# What its keeper puts back: nobody calls restore.
+back() { [ ! -e /run/wattiod/state/snapshot.json ]; }
+for end in ABRT STOP; do
+    wattiod run /root/kept.toml 2> /tmp/log & daemon=$!
+    until_true narrowed || { cat /tmp/log; exit 1; }
+    kill -$end $daemon
+    until_true back || { cat /tmp/log; exit 1; }
+    wait $daemon
+    case $end in ABRT) facts kept.aborted ;; STOP) facts kept.stopped ;; esac
+done
+
 # Somebody takes a processor off while its frequency is limited.
 limit3() { cat /sys/devices/system/cpu/cpufreq/policy3/scaling_max_freq 2> /dev/null; }
 slowed() { [ "$(limit3)" = 1200000 ]; }

@@ -52,7 +52,9 @@ model = "assumed"
 listen = "off"
 socket = "/run/wattiod/socket"
 state = "/run/wattiod/state"
+keeper = false
 """
+KEPT = CONFIGURATION.replace("keeper = false", "keeper = true")
 
 # The same, turning the frequency alone.
 UNPLUGGED = CONFIGURATION
@@ -79,6 +81,7 @@ def facts(guest: Guest) -> dict[str, str]:
     """What governed.sh found: one boot for all tests of the daemon."""
     files = {
         "/etc/wattiod.toml": CONFIGURATION,
+        "/root/kept.toml": KEPT,
         "/root/unplugged.toml": UNPLUGGED,
         "/root/measure.sh": MEASURE,
         "/etc/passwd": "root:x:0:0:root:/root:/bin/sh\n",
@@ -118,7 +121,7 @@ def test_the_meter_is_read(facts: dict[str, str]) -> None:
     assert power["estimated_w"] < power["estimated_full_speed_w"]
 
 
-@pytest.mark.parametrize("moment", ["ended", "restored"])
+@pytest.mark.parametrize("moment", ["ended", "restored", "kept.aborted", "kept.stopped"])
 def test_everything_is_put_back(facts: dict[str, str], moment: str) -> None:
     assert facts["run.exit"] == facts["restore.exit"] == "0"
     assert state(facts, moment) == state(facts, "before")

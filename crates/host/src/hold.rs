@@ -22,6 +22,15 @@ impl Locks {
     }
 }
 
+/// The file of old values in its folder.
+const SNAPSHOT: &str = "snapshot.json";
+
+/// Whether old values wait there for their restore.
+#[must_use]
+pub fn is_held(folder: &Path) -> bool {
+    folder.join(SNAPSHOT).exists()
+}
+
 /// Takes over a machine: restores what an earlier run left in the folder, and is ready to write then.
 ///
 /// # Errors
@@ -33,7 +42,7 @@ pub fn take_hold(
     _locks: &Locks,
 ) -> Result<(RestorableWriter, Restored), SnapshotError> {
     let boot_id = root.read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let store = FileStore::new(folder.join("snapshot.json"));
+    let store = FileStore::new(folder.join(SNAPSHOT));
     RestorableWriter::open(Box::new(machine), Box::new(store), &boot_id)
 }
 

@@ -4,6 +4,7 @@ use crate::alternation::Plan;
 use crate::assembly::{BadInput, Environment, Source, assemble};
 use crate::control::{Answer, Wattiod};
 use crate::daemon::{Daemon, Mode, Next};
+use crate::keeper::Keeper;
 use crate::log::{detail, log};
 use crate::progress::Progress;
 use crate::state::{self, Locks, StateError};
@@ -103,7 +104,8 @@ pub fn govern(options: &Options) -> Result<Ended> {
     let mut source = options.config.source(&options.root)?;
     let lock = match options.mode {
         Mode::Run => Some(
-            Locks::take(&source.config.service.state, &options.root).map_err(StateError::from)?,
+            state::take_locks(&source.config.service.state, &options.root)
+                .map_err(StateError::from)?,
         ),
         Mode::Observe => {
             warn_of_others(&options.root);
@@ -117,6 +119,8 @@ pub fn govern(options: &Options) -> Result<Ended> {
     if let Some(folder) = &folder {
         detail(|| format!("keeps windows and events in {}", folder.display()));
     }
+    // Ends after the daemon, which restores first on every way out of here.
+    let mut keeper = lock.as_ref().map_or(Ok(None), |_| keep(options, &source))?;
     let mut daemon = build(options, &source, lock.as_ref(), &clock)?;
     daemon.record(journal);
     let (status, seen) = watch::channel(Arc::new(daemon.status(&clock)));
@@ -137,6 +141,11 @@ pub fn govern(options: &Options) -> Result<Ended> {
             shown.clear();
         }
         after_tick(&next, &daemon, &status, &clock);
+        if next.stepped
+            && let Some(message) = keeper.as_mut().and_then(Keeper::look)
+        {
+            daemon.tell(Severity::Warning, message, clock.utc_ns());
+        }
         shown.show(&daemon, &clock, until);
         let over = until.is_some_and(|until| clock.now() >= until);
         if over {
@@ -161,6 +170,19 @@ pub fn govern(options: &Options) -> Result<Ended> {
     drop(service);
     let failure = silence(&last);
     Ok(Ended { status: last, restored: restored?, folder, failure })
+}
+
+/// Starts what puts everything back where this process is killed or stopped.
+fn keep(options: &Options, source: &Source) -> Result<Option<Keeper>> {
+    let service = &source.config.service;
+    let Configured::File(path) = &options.config else { return Ok(None) };
+    if !service.keeper {
+        return Ok(None);
+    }
+    let started = Keeper::start(path, &service.state, &options.root);
+    let why = "the keeper cannot be started, which puts everything back after a kill; \
+               service.keeper = false goes without";
+    started.map(Some).context(why)
 }
 
 /// Why nothing was measured, if a source failed and no request was seen.

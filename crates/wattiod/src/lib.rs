@@ -8,6 +8,7 @@ pub mod daemon;
 pub mod doctor;
 pub mod effect;
 pub mod govern;
+pub mod keeper;
 pub mod log;
 pub mod metrics;
 pub mod moment;

@@ -1,7 +1,10 @@
 //! Taking over the machine: what an earlier daemon left is restored first.
 
+use crate::keeper;
 use crate::log::detail;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 use wattio_governor::{RestorableWriter, Restored, SnapshotError};
 use wattio_host::config::DaemonConfig;
@@ -9,6 +12,7 @@ use wattio_host::hold;
 pub use wattio_host::hold::{Locks, describe};
 use wattio_host::knobs::KnobConfig;
 use wattio_host::lock::LockError;
+use wattio_host::sources::tracepoint;
 use wattio_host::{LinuxMachine, Root};
 
 /// Why the machine cannot be taken over.
@@ -23,6 +27,29 @@ pub enum StateError {
     /// The configuration's commands cannot be run.
     #[error("{0}")]
     Commands(String),
+}
+
+/// How long a keeper may take to put back what a killed daemon left: drives spin up, commands run.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// How often it is looked whether it has done so.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Takes the locks, once a keeper that is at work has put everything back.
+///
+/// # Errors
+/// [`LockError`] when somebody else has one of them.
+pub fn take_locks(folder: &Path, root: &Root) -> Result<Locks, LockError> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match Locks::take(folder, root) {
+            Err(LockError::Held { holder: Some(pid), .. })
+                if keeper::is_one(pid) && Instant::now() < until =>
+            {
+                thread::sleep(LOOK_EVERY);
+            }
+            taken => return taken,
+        }
+    }
 }
 
 /// Takes over the machine: restores what an earlier run left, and is ready to write then.
@@ -41,5 +68,7 @@ pub fn take_hold(
         .map_err(|error| StateError::Commands(error.to_string()))?
         .with_drives(knobs().filter_map(KnobConfig::drives).collect())
         .telling(|address, value| detail(|| format!("writes {value:?} to {address}")));
+    // What a killed daemon had the kernel record.
+    tracepoint::remove_stale(root);
     Ok(hold::take_hold(folder, machine, root, locks)?)
 }

@@ -130,6 +130,9 @@ pub struct ServiceConfig {
     pub socket_group: Option<String>,
     /// Where the snapshot of old values is kept.
     pub state: PathBuf,
+    /// Whether `run` has a second process beside it that puts everything back where the first was
+    /// killed, or stopped by a signal.
+    pub keeper: bool,
 }
 
 /// Where page and metrics are served.
@@ -192,6 +195,7 @@ impl Default for ServiceConfig {
             socket: PathBuf::from("/run/wattiod/wattiod.sock"),
             socket_group: None,
             state: PathBuf::from("/var/lib/wattiod"),
+            keeper: true,
         }
     }
 }

@@ -12,6 +12,8 @@ pub struct Stat {
     pub start: u64,
     /// Whether it ended and only waits for its parent to notice.
     pub ended: bool,
+    /// Whether a signal stopped it (SIGSTOP, SIGTSTP); not whether a debugger did.
+    pub stopped: bool,
     /// Whether the kernel keeps it on its processors.
     pub fixed: bool,
     /// Whether it is a thread of the kernel.
@@ -31,6 +33,7 @@ pub fn parse(text: &str) -> Option<Stat> {
     Some(Stat {
         start,
         ended: matches!(state, "Z" | "X" | "x"),
+        stopped: state == "T",
         fixed: flags & NO_SETAFFINITY != 0,
         kernel: flags & KERNEL != 0,
     })
@@ -46,7 +49,8 @@ mod tests {
         let text = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 0 0 0 3 4 0 0 20 0 7 0 5678 1000 2 3";
         let stat = parse(text).unwrap();
         assert_eq!(stat.start, 5678);
-        assert!(!stat.ended && !stat.fixed && !stat.kernel);
+        assert!(!stat.ended && !stat.stopped && !stat.fixed && !stat.kernel);
+        assert!(parse(&text.replace(" S ", " T ")).unwrap().stopped);
     }
 
     #[test]

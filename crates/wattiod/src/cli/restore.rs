@@ -8,13 +8,15 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use wattio_governor::{Restored, Severity};
-use wattio_host::Root;
 use wattio_host::config::ServiceConfig;
+use wattio_host::lock::LockError;
+use wattio_host::{Root, hold};
 use wattio_plant::read_toml;
 use wattiod::assembly::BadInput;
 use wattiod::govern::read_trusted;
+use wattiod::keeper;
 use wattiod::log::log;
-use wattiod::state::{self, Locks};
+use wattiod::state;
 
 /// A restore.
 #[derive(Debug, Args)]
@@ -30,6 +32,9 @@ pub struct Restore {
     /// The state folder, where it is not that of the configuration.
     #[arg(long)]
     state: Option<PathBuf>,
+    /// Wait first until this process has ended, which a daemon's keeper does.
+    #[arg(long, value_name = "PID", hide = true, requires = "state")]
+    after: Option<u32>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -37,6 +42,12 @@ pub struct Restore {
 
 impl Restore {
     pub fn run(&self, root: &Root) -> Result<ExitCode> {
+        if let (Some(daemon), Some(state)) = (self.after, &self.state) {
+            keeper::wait_for_end(daemon, state)?;
+            if !hold::is_held(state) {
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
         let (source, problem) = match read_trusted(&self.config, root) {
             Ok(source) => (Some(source), None),
             // Without a configuration the defaults hold; with a broken one, whatever can be read of
@@ -64,13 +75,25 @@ impl Restore {
         // Looking for old values must not create the folder.
         let there = folder.is_dir();
         let restored = if there {
-            let locks = Locks::take(&folder, root).map_err(state::StateError::from)?;
+            let locks = match state::take_locks(&folder, root) {
+                // The next daemon began, and has restored.
+                Err(LockError::Held { .. }) if self.after.is_some() => {
+                    return Ok(ExitCode::SUCCESS);
+                }
+                locks => locks.map_err(state::StateError::from)?,
+            };
             let (_hands, restored) = state::take_hold(&folder, config, root, &locks)?;
             restored
         } else {
             Restored::default()
         };
-        if self.json {
+        if self.after.is_some() {
+            let well = restored.left.is_empty();
+            let severity = if well { Severity::Warning } else { Severity::Error };
+            for line in state::describe(&restored) {
+                log(severity, &format!("of a daemon that was killed: {line}"));
+            }
+        } else if self.json {
             let place = |saved: &wattio_governor::Saved| json!({"address": saved.address, "value": saved.value, "knob": saved.knob});
             let left = restored.left.iter().map(|left| {
                 json!({"place": place(&left.saved), "message": left.message, "mend": left.restore_command})

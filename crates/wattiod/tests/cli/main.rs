@@ -6,6 +6,7 @@
 mod arguments;
 mod check;
 mod doctor;
+mod keeper;
 mod restore;
 mod shadow;
 mod support;

@@ -4,7 +4,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, getuid, kill_process, pidfd_open};
 use serde_json::Value;
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -129,6 +129,21 @@ impl Running {
     fn start(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self(command.spawn().unwrap())
+    }
+
+    /// What a shell runs.
+    pub fn shell(script: &str) -> Self {
+        let mut command = Command::new("/bin/sh");
+        command.arg("-c").arg(script);
+        Self::start(command)
+    }
+
+    /// The next line that it prints.
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        let stdout = self.0.stdout.as_mut().unwrap();
+        BufReader::with_capacity(1, stdout).read_line(&mut line).unwrap();
+        line
     }
 
     pub fn signal(&self, signal: Signal) {

@@ -1,6 +1,6 @@
 //! An instance of our own in the kernel's tracing file system, `instances/wattio-<pid>`, so that
 //! the host's own tracing is not touched. It is removed when this is dropped; after `kill -9` it
-//! stays, still recording into its buffer, until the next start removes it.
+//! stays, still recording into its buffer, until a restore or the next start removes it.
 
 use crate::Root;
 use rustix::fs::OFlags;
@@ -45,7 +45,7 @@ impl Instance {
         if IN_USE.swap(true, Ordering::SeqCst) {
             return Err("only one tracepoint source can run in a process".to_owned());
         }
-        remove_stale(root, mount);
+        remove_stale(root);
         let folder = format!("{mount}/instances/{PREFIX}{}", std::process::id());
         if let Err(error) = fs::create_dir(root.path(&folder)) {
             IN_USE.store(false, Ordering::SeqCst);
@@ -111,12 +111,15 @@ impl Drop for Instance {
     }
 }
 
-/// Removes instances whose process is gone, and one left by an earlier process of our number.
-fn remove_stale(root: &Root, mount: &str) {
-    for name in root.list(&format!("{mount}/instances")) {
-        let Some(owner) = name.strip_prefix(PREFIX) else { continue };
-        if owner == std::process::id().to_string() || !root.exists(&format!("/proc/{owner}")) {
-            remove(root, &format!("{mount}/instances/{name}"));
+/// Removes instances whose process is gone, and one left by an earlier process of our number: not
+/// to be called by a process that has one.
+pub fn remove_stale(root: &Root) {
+    for instances in MOUNTS.map(|mount| format!("{mount}/instances")) {
+        for name in root.list(&instances) {
+            let Some(owner) = name.strip_prefix(PREFIX) else { continue };
+            if owner == std::process::id().to_string() || !root.exists(&format!("/proc/{owner}")) {
+                remove(root, &format!("{instances}/{name}"));
+            }
         }
     }
 }

@@ -15,6 +15,7 @@ use super::polled::{INTERVAL_MIN, Polled, at_least};
 use crate::Root;
 use crate::Stopwatch;
 use instance::Instance;
+pub use instance::remove_stale;
 use requests::{Requests, UnderWay};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
