@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import threading
+import tomllib
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
@@ -192,6 +193,17 @@ kind = "cpu.cpuset"
 [power]
 model = "assumed"
 """
+
+
+def test_what_is_proposed_for_it_can_be_had(tmp_path: Path, etcd: Etcd) -> None:
+    proposed = tmp_path / "proposed.toml"
+    subprocess.run([BINARY, "init", "--service", "etcd", "--out", proposed], check=True)
+    config = tomllib.loads(proposed.read_text())
+    assert config["latency"]["url"] == f"{etcd.url}/metrics"
+    assert config["latency"]["metric"] == METRIC
+    assert config["group"][0]["cgroup"] == f"/{etcd.group.name}"
+    assert [knob["kind"] for knob in config["knob"]] == ["cpu.cpuset"]
+    subprocess.run([BINARY, "doctor", proposed], check=True)
 
 
 def test_every_thread_of_the_server_moves_and_moves_back(tmp_path: Path, etcd: Etcd) -> None:

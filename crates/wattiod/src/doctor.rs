@@ -8,6 +8,7 @@ use wattio_governor::SourceError;
 use wattio_host::config::DaemonConfig;
 use wattio_host::knobs::{self, power_cap};
 use wattio_host::processes::pollers::Threads;
+use wattio_host::sources::LatencyConfig;
 use wattio_host::sources::power::MeterConfig;
 use wattio_host::stopwatch;
 use wattio_host::{Root, Topology, groups, power};
@@ -28,7 +29,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn new(what: &str, ok: bool, text: impl Into<String>) -> Self {
+    pub(crate) fn new(what: &str, ok: bool, text: impl Into<String>) -> Self {
         Self { what: what.to_owned(), ok, text: text.into() }
     }
 
@@ -137,10 +138,15 @@ fn cpusets(root: &Root) -> Finding {
     Finding::new("knob cpu.cpuset", found.is_some(), found.unwrap_or(missing))
 }
 
-fn devices(root: &Root) -> Finding {
+/// The block devices of the host that may be worth watching.
+pub(crate) fn block_devices(root: &Root) -> Vec<String> {
     let unreal = ["loop", "ram", "zram", "sr", "fd"];
     let real = |name: &String| !unreal.iter().any(|prefix| name.starts_with(prefix));
-    let names: Vec<_> = root.list("/sys/block").into_iter().filter(real).collect();
+    root.list("/sys/block").into_iter().filter(real).collect()
+}
+
+fn devices(root: &Root) -> Finding {
+    let names = block_devices(root);
     if names.is_empty() {
         return Finding::new("source diskstats", false, "no block device in /sys/block");
     }
@@ -195,7 +201,7 @@ fn parts(config: &DaemonConfig, beside: &Path, root: &Root, topology: &Topology)
     let groups = groups::resolve(&config.groups, topology);
     let mut findings = vec![Finding::of("[[group]]", groups.as_ref(), "their cores are there")];
     let period = Seconds(0.5);
-    findings.push(latency(config, root, period));
+    findings.push(latency(&config.latency, root, period));
     findings.push(Finding::of("[cpu]", config.cpu.open(root, period), "opens"));
     if let Some(background) = &config.background {
         findings.push(Finding::of("[background]", background.open(root), "opens"));
@@ -257,9 +263,9 @@ fn answer_of<T>(
 }
 
 /// Whether the latency source opens and soon answers.
-fn latency(config: &DaemonConfig, root: &Root, period: Seconds) -> Finding {
+pub(crate) fn latency(config: &LatencyConfig, root: &Root, period: Seconds) -> Finding {
     const WHAT: &str = "[latency]";
-    let mut source = match config.latency.open(root, period) {
+    let mut source = match config.open(root, period) {
         Ok(source) => source,
         Err(error) => return Finding::new(WHAT, false, error.to_string()),
     };

@@ -13,6 +13,7 @@ pub mod log;
 pub mod metrics;
 pub mod moment;
 pub mod progress;
+pub mod proposal;
 pub mod shadow;
 pub mod state;
 pub mod status;

@@ -75,13 +75,20 @@ impl Cgroups {
 }
 
 impl Cgroups {
+    /// The control group of a process where `controller` (`cpuset`) acts, within its hierarchy.
+    #[must_use]
+    pub fn of_process(&self, root: &Root, controller: &str, pid: u32) -> Option<String> {
+        let text = root.read(&format!("/proc/{pid}/cgroup")).ok()?;
+        let unified = self.folder(controller, "/")?.unified;
+        membership(&text, if unified { "" } else { controller }).map(str::to_owned)
+    }
+
     /// The processors that a process's control group allows it, if known: those of the nearest
     /// group above it that has the controller.
     #[must_use]
     pub fn processors_of(&self, root: &Root, pid: u32) -> Option<Cpus> {
-        let text = root.read(&format!("/proc/{pid}/cgroup")).ok()?;
-        let unified = self.folder("cpuset", "/")?.unified;
-        let mut cgroup = membership(&text, if unified { "" } else { "cpuset" })?;
+        let cgroup = self.of_process(root, "cpuset", pid)?;
+        let mut cgroup = cgroup.as_str();
         loop {
             let folder = self.folder("cpuset", cgroup)?.path;
             let mut files = EFFECTIVE.iter().map(|file| root.read(&format!("{folder}/{file}")));

@@ -33,6 +33,30 @@ pub fn threads(root: &Root, pid: u32) -> Vec<u32> {
     numbers(root, &format!("/proc/{pid}/task"))
 }
 
+/// A process's name (`comm`, at most 15 bytes); `None` when it ended.
+#[must_use]
+pub fn name(root: &Root, pid: u32) -> Option<String> {
+    root.read(&format!("/proc/{pid}/comm")).ok()
+}
+
+/// The words that a process was started with; none where it ended or belongs to the kernel.
+#[must_use]
+pub fn arguments(root: &Root, pid: u32) -> Vec<String> {
+    texts(root, &format!("/proc/{pid}/cmdline"))
+}
+
+/// The environment that a process was started with, `NAME=VALUE`; none where it may not be read.
+#[must_use]
+pub fn variables(root: &Root, pid: u32) -> Vec<String> {
+    texts(root, &format!("/proc/{pid}/environ"))
+}
+
+/// The texts of a file, each of which ends with a zero byte.
+fn texts(root: &Root, path: &str) -> Vec<String> {
+    let text = root.read(path).unwrap_or_default();
+    text.split_terminator('\0').map(str::to_owned).collect()
+}
+
 /// What the kernel says of a process; `None` when it ended.
 #[must_use]
 pub fn process_stat(root: &Root, pid: u32) -> Option<Stat> {

@@ -1,6 +1,7 @@
 //! Arguments and exit codes: 0 done, 1 found a problem, 2 bad input.
 
 mod govern;
+mod init;
 mod inspect;
 mod remote;
 mod restore;
@@ -22,8 +23,8 @@ const CONFIG: &str = "/etc/wattiod.toml";
 
 /// Saves the power of a storage server within a latency bound that you state.
 ///
-/// Start with `wattiod doctor`, then `wattiod observe`: it acts on nothing and says what it would
-/// save. What `run` changes is saved before the first write and restored on every way out; after a
+/// Start with `wattiod doctor` and `wattiod init`, then `wattiod observe`: it acts on nothing and says
+/// what it would save. What `run` changes is saved before the first write and restored on every way out; after a
 /// kill -9 by `wattiod restore` or the next start.
 #[derive(Debug, Parser)]
 #[command(name = "wattiod", version, after_help = EXAMPLES)]
@@ -41,6 +42,7 @@ struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   wattiod doctor                                 what this host offers
+  wattiod init --out nas.toml                    a first configuration for it
   wattiod check /etc/wattiod.toml                is the file right?
   wattiod observe nas.toml --duration '10 min'   what would it save here?
   wattiod run /etc/wattiod.toml                  save it
@@ -54,6 +56,8 @@ Exit codes: 0 done, 1 found a problem, 2 bad input.";
 enum Command {
     /// Check a configuration, without looking at the host.
     Check(inspect::Check),
+    /// Propose a first configuration for this host.
+    Init(init::Init),
     /// Say which sources, knobs and meters this host has, what is missing and how to get it.
     Doctor(inspect::Doctor),
     /// Shadow mode: act on nothing, say what would be saved.
@@ -87,6 +91,7 @@ pub fn main() -> ExitCode {
     let root = Root::new(&arguments.root);
     let done = match &arguments.command {
         Command::Check(command) => command.run(),
+        Command::Init(command) => command.run(&root),
         Command::Doctor(command) => command.run(&root),
         Command::Observe(command) => command.run(root),
         Command::Run(command) => command.run(root),

@@ -2,8 +2,8 @@
 
 use super::support::{GOOD, Place, said};
 
-const COMMANDS: [&str; 9] =
-    ["check", "doctor", "observe", "run", "status", "set", "pause", "resume", "restore"];
+const COMMANDS: [&str; 10] =
+    ["check", "init", "doctor", "observe", "run", "status", "set", "pause", "resume", "restore"];
 
 #[test]
 fn the_help_shows_every_command_with_an_example() {

@@ -6,6 +6,7 @@
 mod arguments;
 mod check;
 mod doctor;
+mod init;
 mod keeper;
 mod restore;
 mod shadow;

@@ -1,0 +1,240 @@
+//! The servers that are known by the names of their processes, and where each tells its latency.
+
+/// A server that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Its name, here and in the configuration.
+    pub name: &'static str,
+    /// What its processes are called (`/proc/PID/comm`, at most 15 bytes).
+    pub comms: &'static [&'static str],
+    /// Where its latency is told.
+    pub tells: Tells,
+}
+
+/// Where a server's latency is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tells {
+    /// On a metrics page of its own.
+    Page(Page),
+    /// On the admin sockets of Ceph's OSDs.
+    Sockets {
+        /// The sockets.
+        sockets: &'static str,
+        /// What is measured, and what is not.
+        measured: &'static str,
+    },
+    /// Nowhere that is known: the time of its devices has to do.
+    Devices,
+    /// Nowhere, and its devices tell nothing either: what to do instead.
+    Nowhere(&'static str),
+}
+
+/// A metrics page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// The options that say where the server listens, without their dashes, best first. As a variable
+    /// of the environment an option is written `PREFIX_IN_CAPITALS`.
+    pub options: &'static [&'static str],
+    /// What such a variable begins with.
+    pub prefix: &'static str,
+    /// Where it listens if nothing is said.
+    pub port: u16,
+    /// The path of the page.
+    pub path: &'static str,
+    /// The other keys of the table `latency`.
+    pub keys: &'static str,
+    /// The policy's settings.
+    pub settings: &'static str,
+    /// What is measured, and what is not.
+    pub measured: &'static str,
+}
+
+/// Those that tell the most come first: the first that runs is the one that is proposed.
+pub const SERVERS: [Known; 19] = [
+    Known {
+        name: "etcd",
+        comms: &["etcd"],
+        tells: Tells::Page(Page {
+            options: &["listen-metrics-urls", "listen-client-urls"],
+            prefix: "ETCD_",
+            port: 2379,
+            path: "/metrics",
+            keys: "metric = \"etcd_disk_wal_fsync_duration_seconds\"\n",
+            settings: "plf = 0.2",
+            measured: "fsyncs of the write-ahead log, which each write to the cluster waits for; \
+                       not the time in raft and in the network",
+        }),
+    },
+    Known {
+        name: "minio",
+        comms: &["minio"],
+        tells: Tells::Page(Page {
+            options: &["address"],
+            prefix: "MINIO_",
+            port: 9000,
+            path: "/minio/v2/metrics/cluster",
+            // Its page is renewed each 10 s at most, and the window must be longer than it is old.
+            keys: "metric = \"minio_s3_requests_ttfb_seconds_distribution\"\n\
+                   labels = { api = \"getobject\" }\ninterval = \"1 s\"\n",
+            settings: "plf = 0.3, window = 10.0",
+            measured: "the time to the first byte of S3 reads, with a mean as good as the page's \
+                       buckets are narrow; the page must be open to this host \
+                       (MINIO_PROMETHEUS_AUTH_TYPE=public)",
+        }),
+    },
+    Known {
+        name: "ceph-osd",
+        comms: &["ceph-osd"],
+        tells: Tells::Sockets {
+            sockets: "/var/run/ceph/ceph-osd.*.asok",
+            measured: "from the arrival of a client's operation at the OSD to its reply, replication \
+                       to other nodes included; not the client's network",
+        },
+    },
+    Known {
+        name: "spdk",
+        comms: &["spdk_tgt", "nvmf_tgt", "iscsi_tgt", "reactor_0"],
+        tells: Tells::Nowhere(
+            "its reactors bypass the kernel, and it tells no latency that fits as it is: begin with \
+             the example spdk.toml and a command of yours that measures",
+        ),
+    },
+    Known {
+        name: "wattio-target",
+        comms: &["wattio-target"],
+        tells: Tells::Nowhere(
+            "it governs its own cores by the same law: see \"policy\" in its own configuration",
+        ),
+    },
+    devices("nfsd", &["nfsd"]),
+    devices("ganesha", &["ganesha.nfsd"]),
+    devices("smbd", &["smbd"]),
+    devices("glusterfsd", &["glusterfsd"]),
+    devices("moosefs", &["mfschunkserver"]),
+    devices("beegfs-storage", &["beegfs-storage"]),
+    devices("postgresql", &["postgres"]),
+    devices("mariadb", &["mariadbd", "mysqld"]),
+    devices("mongodb", &["mongod"]),
+    devices("redis", &["redis-server"]),
+    devices("valkey", &["valkey-server"]),
+    devices("nbd-server", &["nbd-server"]),
+    devices("haproxy", &["haproxy"]),
+    devices("nginx", &["nginx"]),
+];
+
+const fn devices(name: &'static str, comms: &'static [&'static str]) -> Known {
+    Known { name, comms, tells: Tells::Devices }
+}
+
+/// The addresses at which a server may show its page, as its command line and its environment have
+/// them, and where it listens if nothing is said; each once. Those that are encrypted are left out.
+#[must_use]
+pub fn addresses(page: &Page, arguments: &[String], variables: &[String]) -> Vec<String> {
+    let mut found = Vec::new();
+    for option in page.options {
+        let variable = format!("{}{}=", page.prefix, option.replace('-', "_").to_uppercase());
+        let set = variables.iter().filter_map(|text| text.strip_prefix(&variable));
+        for value in given(option, arguments).into_iter().chain(set) {
+            found.extend(value.split(',').filter_map(|place| address(place.trim(), page)));
+        }
+    }
+    found.push(format!("http://127.0.0.1:{}{}", page.port, page.path));
+    let mut seen = std::collections::BTreeSet::new();
+    found.retain(|address| seen.insert(address.clone()));
+    found
+}
+
+/// The values of an option: `--option=VALUE`, `--option VALUE`, and both with one dash.
+fn given<'a>(option: &str, arguments: &'a [String]) -> Vec<&'a str> {
+    let mut values = Vec::new();
+    for (at, argument) in arguments.iter().enumerate() {
+        let bare = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-'));
+        match bare.and_then(|bare| bare.strip_prefix(option)) {
+            Some("") => values.extend(arguments.get(at + 1).map(String::as_str)),
+            Some(rest) => values.extend(rest.strip_prefix('=')),
+            None => {}
+        }
+    }
+    values
+}
+
+/// The page of a server that listens at `place`: `http://0.0.0.0:2379`, `10.0.0.1:9000`, `:9000`.
+fn address(place: &str, page: &Page) -> Option<String> {
+    let place = place.strip_prefix("http://").unwrap_or(place);
+    if place.contains("://") {
+        return None;
+    }
+    let (host, port) = place.trim_end_matches('/').rsplit_once(':')?;
+    let port: u16 = port.parse().ok()?;
+    let host = match host {
+        "" | "*" | "0.0.0.0" | "[::]" => "127.0.0.1",
+        host => host,
+    };
+    Some(format!("http://{host}:{port}{}", page.path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn page_of(name: &str) -> Page {
+        match SERVERS.iter().find(|server| server.name == name).unwrap().tells {
+            Tells::Page(page) => page,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn texts(list: &[&str]) -> Vec<String> {
+        list.iter().map(|&text| text.to_owned()).collect()
+    }
+
+    #[test]
+    fn names_are_those_that_the_kernel_can_show() {
+        let mut seen = std::collections::BTreeSet::new();
+        for server in SERVERS {
+            assert!(seen.insert(server.name), "{}", server.name);
+            assert!(server.comms.iter().all(|comm| (1..=15).contains(&comm.len())));
+            wattio_host::config::check_name(server.name).unwrap();
+        }
+    }
+
+    #[test]
+    fn addresses_come_from_the_command_line_and_the_environment() {
+        let etcd = page_of("etcd");
+        let usual = "http://127.0.0.1:2379/metrics";
+        assert_eq!(addresses(&etcd, &[], &[]), [usual]);
+        let arguments = texts(&[
+            "/usr/bin/etcd",
+            "--listen-client-urls",
+            "https://10.0.0.1:2379,http://0.0.0.0:12379",
+            "-listen-metrics-urls=http://[::1]:2381/",
+        ]);
+        let found = addresses(&etcd, &arguments, &[]);
+        let metrics = "http://[::1]:2381/metrics";
+        assert_eq!(found, [metrics, "http://127.0.0.1:12379/metrics", usual]);
+        let variables = texts(&["PATH=/bin", "ETCD_LISTEN_CLIENT_URLS=http://localhost:2379"]);
+        let found = addresses(&etcd, &[], &variables);
+        assert_eq!(found, ["http://localhost:2379/metrics", usual]);
+        let minio = page_of("minio");
+        let found = addresses(&minio, &texts(&["minio", "server", "--address", ":9001"]), &[]);
+        assert_eq!(found[0], "http://127.0.0.1:9001/minio/v2/metrics/cluster");
+    }
+
+    #[test]
+    fn an_option_without_its_value_says_nothing() {
+        let etcd = page_of("etcd");
+        for argument in
+            ["--listen-client-urls", "--listen-client-urlsx=a:1", "--listen-client-urls=a"]
+        {
+            assert_eq!(addresses(&etcd, &texts(&[argument]), &[]).len(), 1, "{argument}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(words in proptest::collection::vec("(-{0,2}address[ =]?)?\\PC{0,12}", 0..5)) {
+            prop_assert!(!addresses(&page_of("minio"), &words, &words).is_empty());
+        }
+    }
+}
