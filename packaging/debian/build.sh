@@ -115,12 +115,13 @@ END
 
 service wattiod wattiod.md packaging/examples/block-device.toml wattiod.service
 examples=$stage/wattiod/usr/share/doc/wattiod/examples
-cp "$root"/packaging/examples/*.toml "$examples"
+cp "$root"/packaging/examples/*.toml "$root"/packaging/examples/*.sql "$examples"
 cp "$root/packaging/grafana/wattiod.json" "$examples/grafana.json"
 control wattiod "" "governor that saves a storage server's power within a latency bound" <<'END'
 Watches the latency of a storage server and takes away processor cores and
-frequency that the load does not need. Edit /etc/wattiod.toml, look with
-"wattiod observe", then enable the unit: systemctl enable --now wattiod.
+frequency that the load does not need. Let "wattiod init" propose a
+configuration, look with "wattiod observe", then enable the unit:
+systemctl enable --now wattiod.
 END
 
 service wattio-target target.md packaging/examples/wattio-target/wattio-target.toml \

@@ -4,18 +4,12 @@
 //! logs when a job ends. Lines are `time ms, latency ns, direction, block size, offset` and newer
 //! ones more; trims are left out. Reading begins at the end of the log as it is found.
 
+use super::followed::Followed;
 use super::tally::Tally;
 use crate::Root;
 use serde::Deserialize;
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use wattio_governor::{LatencySample, LatencySource, SourceError};
 use wattio_units::Seconds;
-
-/// The most that is read at once; the rest waits for the next sample.
-const READ_BYTES_MAX: u64 = 4 << 20;
-/// The longest line.
-const LINE_BYTES_MAX: usize = 4 << 10;
 
 /// The table `kind = "fio-log"`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -56,38 +50,15 @@ pub fn parse(line: &str) -> Result<Option<Request>, String> {
 #[derive(Debug)]
 pub struct FioLog {
     name: String,
-    root: Root,
-    path: String,
-    /// How far the log was read, in whole lines.
-    read_bytes: u64,
+    followed: Followed,
 }
 
 impl FioLog {
     /// Begins at the end of the log.
     #[must_use]
     pub fn open(config: &Config, root: &Root) -> Self {
-        let path = config.path.clone();
-        let read_bytes = std::fs::metadata(root.path(&path)).map_or(0, |file| file.len());
-        Self { name: format!("fio-log {path}"), root: root.clone(), path, read_bytes }
-    }
-
-    fn news(&mut self) -> Result<Vec<u8>, String> {
-        let failed = |error: std::io::Error| format!("{}: {error}", self.path);
-        let mut file = File::open(self.root.path(&self.path)).map_err(failed)?;
-        if file.metadata().map_err(failed)?.len() < self.read_bytes {
-            self.read_bytes = 0;
-            return Err("the log became shorter: reading starts again".to_owned());
-        }
-        file.seek(SeekFrom::Start(self.read_bytes)).map_err(failed)?;
-        let mut bytes = Vec::new();
-        file.take(READ_BYTES_MAX).read_to_end(&mut bytes).map_err(failed)?;
-        let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-        if whole == 0 && bytes.len() > LINE_BYTES_MAX {
-            return Err(format!("{} has a line of more than {LINE_BYTES_MAX} bytes", self.path));
-        }
-        bytes.truncate(whole);
-        self.read_bytes += whole as u64;
-        Ok(bytes)
+        let followed = Followed::at_its_end(root, &config.path);
+        Self { name: format!("fio-log {}", config.path), followed }
     }
 }
 
@@ -99,9 +70,9 @@ impl LatencySource for FioLog {
     fn sample(&mut self, now: Seconds) -> Result<Option<LatencySample>, SourceError> {
         let name = self.name.clone();
         let retry = |message: String| SourceError::new(&name, message);
-        let bytes = self.news().map_err(retry)?;
+        let news = self.followed.news().map_err(retry)?;
         let mut tally = Tally::default();
-        for line in String::from_utf8_lossy(&bytes).lines() {
+        for line in news.lines() {
             if let Some(request) = parse(line).map_err(retry)? {
                 tally.add(request.latency_ns as f64 / 1e3, request.bytes, request.read);
             }
@@ -114,6 +85,7 @@ impl LatencySource for FioLog {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::fs::File;
     use std::io::Write;
 
     #[test]
@@ -139,8 +111,7 @@ mod tests {
         let error = source.sample(Seconds(4.0)).unwrap_err().to_string();
         assert!(error.contains("\"watt\" is not"), "{error}");
         std::fs::write(root.path("/lat.log"), "").unwrap();
-        assert!(source.sample(Seconds(5.0)).unwrap_err().to_string().contains("became shorter"));
-        assert_eq!(source.sample(Seconds(6.0)).unwrap().unwrap().requests, 0);
+        assert_eq!(source.sample(Seconds(5.0)).unwrap().unwrap().requests, 0);
     }
 
     #[test]

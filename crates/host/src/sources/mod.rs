@@ -10,13 +10,16 @@ pub mod differences;
 pub mod diskstats;
 pub mod exec;
 pub mod fio_log;
+mod followed;
 mod interpolated;
+pub mod log;
 pub mod md;
 pub mod polled;
 pub mod power;
 pub mod proc_stat;
 pub mod prometheus;
 pub mod queued;
+pub mod redis;
 pub mod spdk;
 mod tally;
 pub mod tracepoint;
@@ -42,6 +45,10 @@ pub enum LatencyConfig {
     Tracepoint(tracepoint::Config),
     /// A command that prints what it measured.
     Exec(exec::Config),
+    /// Commands of a Redis or Valkey server.
+    Redis(redis::Config),
+    /// The server's log of requests.
+    Log(log::Config),
     /// The log of a running fio, for tests.
     FioLog(fio_log::Config),
 }
@@ -88,6 +95,8 @@ impl LatencyConfig {
             Self::Ceph(config) => Box::new(ceph::open(config, root, period, stopwatch())?),
             Self::Tracepoint(config) => Box::new(tracepoint::open(config, root, stopwatch())?),
             Self::Exec(config) => Box::new(exec::ExecLatency::open(config, root, stopwatch())?),
+            Self::Redis(config) => Box::new(redis::open(config, root, period, stopwatch())?),
+            Self::Log(config) => Box::new(log::open(config, root, period, stopwatch())?),
             Self::FioLog(config) => Box::new(fio_log::FioLog::open(config, root)),
         })
     }

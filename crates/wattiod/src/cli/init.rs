@@ -24,7 +24,7 @@ Examples:
   wattiod init --service smbd            for a process of that name
   wattiod init --out /etc/wattiod.toml --force
 
-Knows, best first: etcd, MinIO and Ceph's OSDs, whose own latency is read; for other servers, and
+Reads the latency of etcd, MinIO, Ceph's OSDs, Redis and Valkey themselves; for other servers, and
 where none is known, it proposes the time of the host's devices, and says what that leaves out.")]
 pub struct Init {
     /// The server, by the name of its processes; by default the one that tells most.

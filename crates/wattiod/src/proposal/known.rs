@@ -16,13 +16,20 @@ pub struct Known {
 pub enum Tells {
     /// On a metrics page of its own.
     Page(Page),
-    /// On the admin sockets of Ceph's OSDs.
-    Sockets {
-        /// The sockets.
-        sockets: &'static str,
+    /// As this table `latency` has it.
+    Table {
+        /// What is asked, for messages.
+        place: &'static str,
+        /// The keys of the table.
+        keys: &'static str,
+        /// The policy's settings.
+        settings: &'static str,
         /// What is measured, and what is not.
         measured: &'static str,
     },
+    /// Not without a change of its configuration, as this shipped example says; until then the time of
+    /// its devices has to do.
+    Example(&'static str),
     /// Nowhere that is known: the time of its devices has to do.
     Devices,
     /// Nowhere, and its devices tell nothing either: what to do instead.
@@ -85,12 +92,16 @@ pub const SERVERS: [Known; 19] = [
     Known {
         name: "ceph-osd",
         comms: &["ceph-osd"],
-        tells: Tells::Sockets {
-            sockets: "/var/run/ceph/ceph-osd.*.asok",
+        tells: Tells::Table {
+            place: "/var/run/ceph/ceph-osd.*.asok",
+            keys: "kind = \"ceph\"\nsockets = [\"/var/run/ceph/ceph-osd.*.asok\"]\n",
+            settings: "plf = 0.2",
             measured: "from the arrival of a client's operation at the OSD to its reply, replication \
                        to other nodes included; not the client's network",
         },
     },
+    redis("redis", &["redis-server"]),
+    redis("valkey", &["valkey-server"]),
     Known {
         name: "spdk",
         comms: &["spdk_tgt", "nvmf_tgt", "iscsi_tgt", "reactor_0"],
@@ -112,15 +123,32 @@ pub const SERVERS: [Known; 19] = [
     devices("glusterfsd", &["glusterfsd"]),
     devices("moosefs", &["mfschunkserver"]),
     devices("beegfs-storage", &["beegfs-storage"]),
-    devices("postgresql", &["postgres"]),
+    example("postgresql", &["postgres"], "postgresql.toml"),
     devices("mariadb", &["mariadbd", "mysqld"]),
     devices("mongodb", &["mongod"]),
-    devices("redis", &["redis-server"]),
-    devices("valkey", &["valkey-server"]),
     devices("nbd-server", &["nbd-server"]),
-    devices("haproxy", &["haproxy"]),
-    devices("nginx", &["nginx"]),
+    example("haproxy", &["haproxy"], "haproxy.toml"),
+    example("nginx", &["nginx"], "nginx.toml"),
 ];
+
+const fn redis(name: &'static str, comms: &'static [&'static str]) -> Known {
+    let tells = Tells::Table {
+        place: "redis 127.0.0.1:6379",
+        keys: "kind = \"redis\"\nserver = \"127.0.0.1:6379\"\n",
+        settings: "plf = 0.1",
+        measured: "how long commands take the server; not what they wait for their turn, as one thread \
+                   serves all clients, and not the network",
+    };
+    Known { name, comms, tells }
+}
+
+const fn example(
+    name: &'static str,
+    comms: &'static [&'static str],
+    example: &'static str,
+) -> Known {
+    Known { name, comms, tells: Tells::Example(example) }
+}
 
 const fn devices(name: &'static str, comms: &'static [&'static str]) -> Known {
     Known { name, comms, tells: Tells::Devices }

@@ -151,13 +151,21 @@ fn choose(
 fn measure(root: &Root, server: Option<&Server>, findings: &mut Vec<Finding>) -> Option<Measured> {
     let own = match server.map(|server| (server, server.tells)) {
         Some((server, Tells::Page(page))) => page_of(root, server, &page, findings),
-        Some((_, Tells::Sockets { sockets, measured })) => {
-            let table = format!("kind = \"ceph\"\nsockets = [{}]\n", quoted(sockets));
-            answers(root, sockets, &table, findings).then(|| Measured {
+        Some((_, Tells::Table { place, keys, settings, measured })) => {
+            answers(root, place, keys, findings).then(|| Measured {
                 what: measured.into(),
-                table,
-                settings: "plf = 0.2".into(),
+                table: keys.into(),
+                settings: settings.into(),
             })
+        }
+        Some((server, Tells::Example(example))) => {
+            let what = format!("latency of {}", server.name);
+            let text = format!(
+                "its own needs a change of its configuration, see the example {example}; until then the \
+                 time of the devices"
+            );
+            findings.push(Finding::new(&what, false, text));
+            None
         }
         Some((server, Tells::Nowhere(instead))) => {
             findings.push(Finding::new(&format!("latency of {}", server.name), false, instead));

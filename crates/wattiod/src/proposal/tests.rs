@@ -144,6 +144,10 @@ fn any_process_can_be_named() {
     host.process(8, "myserver", &["myserver"], "/");
     let (config, _) = host.propose(Some("myserver"));
     assert_eq!(config.name, "myserver");
+    host.process(9, "nginx", &["nginx"], "/");
+    let proposal = propose(&host.root(), Some("nginx")).unwrap();
+    assert!(proposal.config.unwrap().contains("diskstats"));
+    assert!(proposal.findings.iter().any(|finding| finding.text.contains("example nginx.toml")));
     let error = propose(&host.root(), Some("postgresql")).unwrap_err().to_string();
     assert!(error.contains("no process of that name runs") && error.contains("etcd"), "{error}");
 }

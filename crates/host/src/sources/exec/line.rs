@@ -1,12 +1,13 @@
 //! One line of a measuring command: a JSON object.
 
+use crate::sources::differences::{Differences, Totals};
 use serde::Deserialize;
 use wattio_governor::{GroupUse, LatencySample};
 use wattio_law::{InFlight, LatencyHistogram};
 use wattio_units::Seconds;
 
 /// A command's report on the time since its previous line. All keys are optional; a latency source
-/// needs `requests`, a source of utilisation `utilisation`, one of power `power_w`.
+/// needs `requests`, or the two totals; a source of utilisation `utilisation`, one of power `power_w`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Line {
@@ -16,6 +17,10 @@ pub struct Line {
     pub arrived: Option<u64>,
     /// Requests in flight now.
     pub in_flight: Option<u64>,
+    /// In place of `requests` and `latency_us_mean`: all requests since the server started.
+    pub requests_total: Option<u64>,
+    /// The sum of their latencies.
+    pub latency_us_total: Option<f64>,
     /// How long the oldest of those has been waiting, in seconds.
     pub oldest_s: Option<f64>,
     /// The mean latency of those that completed; needed where there were any.
@@ -50,6 +55,7 @@ pub fn parse(text: &str) -> Result<Line, String> {
         _ => Ok(()),
     };
     positive("latency_us_mean", line.latency_us_mean)?;
+    positive("latency_us_total", line.latency_us_total)?;
     positive("bytes_mean", line.bytes_mean)?;
     positive("oldest_s", line.oldest_s)?;
     positive("power_w", line.power_w)?;
@@ -63,6 +69,12 @@ pub fn parse(text: &str) -> Result<Line, String> {
     if line.requests.is_some_and(|requests| requests > 0) && line.latency_us_mean.is_none() {
         return Err("it has requests and no latency_us_mean".to_owned());
     }
+    if line.requests_total.is_some() != line.latency_us_total.is_some() {
+        return Err("requests_total and latency_us_total belong together".to_owned());
+    }
+    if line.requests.is_some() && line.requests_total.is_some() {
+        return Err("it has requests and requests_total: one of them".to_owned());
+    }
     if let Some(buckets) = &line.buckets {
         let edges = || buckets.iter().map(|bucket| bucket.0.unwrap_or(f64::INFINITY));
         if !edges().zip(edges().skip(1)).all(|(edge, next)| edge < next) {
@@ -73,15 +85,23 @@ pub fn parse(text: &str) -> Result<Line, String> {
 }
 
 impl Line {
-    /// Its latency sample.
+    /// Its latency sample; `None` where it has the first totals, which open the first window.
     ///
     /// # Errors
-    /// When it has none.
-    pub fn sample(self, at: Seconds) -> Result<LatencySample, String> {
+    /// When it has none, or totals went back.
+    pub fn sample(
+        self,
+        at: Seconds,
+        differences: &mut Differences,
+    ) -> Result<Option<LatencySample>, String> {
+        if let (Some(requests), Some(sum)) = (self.requests_total, self.latency_us_total) {
+            let totals = Totals { requests, latency_us_sum: Some(sum), ..Totals::default() };
+            return differences.window(at, totals).map_err(|error| error.to_string());
+        }
         let requests = self.requests.ok_or("it has no requests")?;
         let some = requests > 0;
         let edge = |(edge, count): (Option<f64>, u64)| (edge.unwrap_or(f64::INFINITY), count);
-        Ok(LatencySample {
+        Ok(Some(LatencySample {
             at,
             requests,
             arrived: self.arrived,
@@ -94,7 +114,7 @@ impl Line {
             histogram: self.buckets.map(|buckets| LatencyHistogram {
                 buckets: buckets.into_iter().map(edge).collect(),
             }),
-        })
+        }))
     }
 
     /// Its utilisation by group.
@@ -127,12 +147,30 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn sample(line: Line) -> Result<Option<LatencySample>, String> {
+        line.sample(Seconds(3.0), &mut Differences::new("test"))
+    }
+
+    #[test]
+    fn totals_make_windows() {
+        let mut differences = Differences::new("test");
+        let mut next = |requests: u64, sum: f64| {
+            let text = format!("{{\"requests_total\": {requests}, \"latency_us_total\": {sum}}}");
+            parse(&text).unwrap().sample(Seconds(1.0), &mut differences)
+        };
+        assert_eq!(next(10, 5000.0), Ok(None));
+        let window = next(14, 5600.0).unwrap().unwrap();
+        assert_eq!((window.requests, window.latency_us_mean), (4, Some(150.0)));
+        assert!(next(3, 10.0).unwrap_err().contains("went back"));
+        assert_eq!(next(4, 20.0).unwrap().unwrap().latency_us_mean, Some(10.0));
+    }
+
     #[test]
     fn a_whole_line_is_read() {
         let text = r#"{"requests": 12, "arrived": 13, "latency_us_mean": 310.5, "bytes_mean": 4096,
             "read_share": 0.5, "buckets": [[100, 3], [null, 9]], "utilisation": [0.4, 0.2]}"#;
         let line = parse(text).unwrap();
-        let sample = line.clone().sample(Seconds(3.0)).unwrap();
+        let sample = sample(line.clone()).unwrap().unwrap();
         assert_eq!((sample.at, sample.requests, sample.arrived), (Seconds(3.0), 12, Some(13)));
         assert_eq!((sample.latency_us_mean, sample.bytes_mean), (Some(310.5), Some(4096.0)));
         assert_eq!(sample.histogram.unwrap().buckets, [(100.0, 3), (f64::INFINITY, 9)]);
@@ -152,6 +190,8 @@ mod tests {
             ("{\"requests\": -1}", "invalid value"),
             ("{\"latency_us_mean\": -1}", "negative"),
             ("{\"power_w\": -5}", "negative"),
+            ("{\"requests_total\": 5}", "belong together"),
+            ("{\"requests\": 0, \"requests_total\": 5, \"latency_us_total\": 1}", "one of them"),
             ("{\"read_share\": 1.5}", "share"),
             ("{\"utilisation\": [0.5, 40]}", "40 is not a share"),
             ("{\"buckets\": [[2, 1], [1, 1]]}", "ascend"),
@@ -162,7 +202,7 @@ mod tests {
             let error = parse(text).unwrap_err();
             assert!(error.contains(why), "{text}: {error}");
         }
-        assert!(parse("{}").unwrap().sample(Seconds(0.0)).is_err());
+        assert!(sample(parse("{}").unwrap()).is_err());
         let lengths = "{\"utilisation\": [0.5], \"utilisation_background\": []}";
         assert!(parse(lengths).unwrap().uses().unwrap_err().contains("differ in length"));
         let lengths = "{\"utilisation\": [0.5], \"queued\": [1, 2]}";
@@ -175,7 +215,7 @@ mod tests {
             let _ = parse(&text);
             for key in ["requests", "latency_us_mean", "buckets", "utilisation"] {
                 if let Ok(line) = parse(&format!("{{\"{key}\": {value}}}")) {
-                    let _ = (line.clone().sample(Seconds(0.0)), line.uses());
+                    let _ = (sample(line.clone()), line.uses());
                 }
             }
         }

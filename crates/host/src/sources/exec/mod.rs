@@ -1,6 +1,6 @@
 //! Latency, utilisation or power from a command that measures: it prints one JSON object a line, see
 //! [`line::Line`], and runs as long as the daemon. What a line says is about the time since the
-//! line before.
+//! line before, or since the server started where it has totals.
 //!
 //! The command runs without a shell, as the named user, in a process group of its own that is
 //! killed at the end. When it ends by itself it is started again, after 1 s at first and 60 s at
@@ -10,6 +10,7 @@
 mod child;
 pub mod line;
 
+use super::differences::Differences;
 use super::polled::Slot;
 use crate::Root;
 use crate::Stopwatch;
@@ -151,7 +152,8 @@ impl ExecLatency {
     ) -> Result<Self, SourceError> {
         let (name, clock) = (config.name(), stopwatch.clone());
         let command = config.build(root)?;
-        let read = move |line: line::Line| line.sample(clock()).map(Some);
+        let mut differences = Differences::new(&name);
+        let read = move |line: line::Line| line.sample(clock(), &mut differences);
         let listener = Listener::start(&name, command, back_off, read, Slot::post)?;
         Ok(Self { name, stopwatch, listener })
     }

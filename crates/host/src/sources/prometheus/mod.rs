@@ -63,7 +63,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    fn us(self) -> f64 {
+    pub(super) fn us(self) -> f64 {
         match self {
             Self::Seconds => 1e6,
             Self::Milliseconds => 1e3,

@@ -1,0 +1,175 @@
+//! Latency from a server's log of requests: nginx's `$request_time`, HAProxy's `%Tt`.
+//!
+//! Each line that has a number right after a text of your choice counts as one request. Servers log a
+//! request when it is over, mostly in whole milliseconds: what takes less is coarse here.
+
+use super::followed::Followed;
+use super::polled::{Polled, interval};
+use super::prometheus::Unit;
+use super::tally::Tally;
+use crate::{Root, Stopwatch};
+use serde::Deserialize;
+use wattio_governor::{LatencySample, LatencySource, SourceError};
+use wattio_units::Seconds;
+
+/// The table `kind = "log"`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The log: `/var/log/nginx/latency.log`. It need not be there yet, and may be rotated.
+    pub path: String,
+    /// What stands right before the latency, such as `"rt="`. Where a line has it several times the
+    /// first counts: log it before what clients send (addresses, agents), or they can write it too.
+    pub after: String,
+    /// The unit of the number; seconds by default, as nginx has it. HAProxy has `"ms"`.
+    #[serde(default)]
+    pub unit: Unit,
+    /// How often to read it; by default twice a window and at least four times a second.
+    pub interval: Option<Seconds>,
+}
+
+/// The latency in a line in units of the log; `None` where there is none (`-`, another kind of line).
+#[must_use]
+pub fn parse(line: &str, after: &str) -> Option<f64> {
+    let (_, rest) = line.split_once(after)?;
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+    rest.get(..end)?.parse().ok()
+}
+
+/// The log, read where it may take a moment.
+#[derive(Debug)]
+struct Log {
+    name: String,
+    followed: Followed,
+    after: String,
+    unit_us: f64,
+    /// Lines since the last that had a latency.
+    without: u64,
+}
+
+/// Lines without any latency after which the pattern is taken to be wrong.
+const WITHOUT_MAX: u64 = 100;
+
+/// Starts to read in a thread of its own, at the end of the log.
+///
+/// # Errors
+/// When the configuration makes no sense. A log that is not there is not an error yet.
+pub fn open(
+    config: &Config,
+    root: &Root,
+    period: Seconds,
+    stopwatch: Stopwatch,
+) -> Result<Polled, SourceError> {
+    let name = format!("log {}", config.path);
+    if !config.path.starts_with('/') {
+        return Err(SourceError::new(&name, "path must be absolute"));
+    }
+    if config.after.trim().is_empty() {
+        return Err(SourceError::new(
+            &name,
+            "after is empty: say what stands right before the latency, such as after = \"rt=\"",
+        ));
+    }
+    let interval = interval(&name, config.interval, period)?;
+    let followed = Followed::at_its_end(root, &config.path);
+    let (after, unit_us) = (config.after.clone(), config.unit.us());
+    Polled::start(Log { name, followed, after, unit_us, without: 0 }, interval, stopwatch)
+}
+
+impl LatencySource for Log {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn sample(&mut self, now: Seconds) -> Result<Option<LatencySample>, SourceError> {
+        let news = self.followed.news().map_err(|message| SourceError::new(&self.name, message))?;
+        let mut tally = Tally::default();
+        for line in news.lines() {
+            match parse(line, &self.after) {
+                Some(latency) => {
+                    tally.add(latency * self.unit_us, 0, false);
+                    self.without = 0;
+                }
+                None => self.without += 1,
+            }
+        }
+        if self.without > WITHOUT_MAX {
+            let message =
+                format!("its last {} lines have no number after {:?}", self.without, self.after);
+            return Err(SourceError::new(&self.name, message));
+        }
+        // Neither sizes nor kinds are read.
+        let sample = tally.sample(now);
+        Ok(Some(LatencySample { bytes_mean: None, read_share: None, ..sample }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::io::Write;
+
+    #[test]
+    fn the_number_after_the_text_is_the_latency() {
+        for (line, latency) in [
+            ("rt=0.012 GET /", Some(0.012)),
+            ("a rt=3", Some(3.0)),
+            ("rt=0.1 GET /?rt=0.000", Some(0.1)),
+            ("rt=-", None),
+            ("GET /", None),
+            ("rt=1.2.3", None),
+            ("rt=", None),
+        ] {
+            assert_eq!(parse(line, "rt="), latency, "{line}");
+        }
+    }
+
+    fn source(root: &Root) -> Log {
+        let followed = Followed::at_its_end(root, "/log");
+        Log { name: "log /log".into(), followed, after: "rt=".into(), unit_us: 1e6, without: 0 }
+    }
+
+    #[test]
+    fn lines_become_requests() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = std::fs::File::create(folder.path().join("log")).unwrap();
+        let mut source = source(&Root::new(folder.path()));
+        write!(log, "rt=0.001 a\nstarted\nrt=0.003 b\n").unwrap();
+        let sample = source.sample(Seconds(1.0)).unwrap().unwrap();
+        assert_eq!((sample.requests, sample.latency_us_mean), (2, Some(2000.0)));
+        assert_eq!((sample.bytes_mean, sample.read_share), (None, None));
+        assert_eq!(sample.histogram.unwrap().buckets.iter().map(|bucket| bucket.1).sum::<u64>(), 2);
+        assert_eq!(source.sample(Seconds(2.0)).unwrap().unwrap().requests, 0);
+    }
+
+    #[test]
+    fn a_log_without_any_latency_is_an_error_until_there_is_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = std::fs::File::create(folder.path().join("log")).unwrap();
+        let mut source = source(&Root::new(folder.path()));
+        write!(log, "{}", "GET /\n".repeat(101)).unwrap();
+        let error = source.sample(Seconds(1.0)).unwrap_err().to_string();
+        assert!(error.contains("last 101 lines have no number after \"rt=\""), "{error}");
+        writeln!(log, "rt=1").unwrap();
+        assert_eq!(source.sample(Seconds(2.0)).unwrap().unwrap().requests, 1);
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        let open = |path: &str, after: &str| {
+            let (path, after) = (path.to_owned(), after.to_owned());
+            let config = Config { path, after, unit: Unit::default(), interval: None };
+            open(&config, &Root::default(), Seconds(0.5), crate::stopwatch()).err()
+        };
+        assert!(open("log", "rt=").unwrap().to_string().contains("absolute"));
+        assert!(open("/log", " ").unwrap().to_string().contains("after is empty"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(line: String, more in "rt=[0-9.eé-]{0,8}", after: String) {
+            let _ = (parse(&line, &after), parse(&more, "rt="));
+        }
+    }
+}

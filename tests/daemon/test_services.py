@@ -1,0 +1,307 @@
+"""`wattiod` reads the latency of real servers: Redis, nginx, HAProxy and PostgreSQL.
+
+Each server is asked so many times while the daemon watches; the daemon has to find every request,
+and no more time in them than the clients waited. The tables are those of the shipped examples, at
+other places.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+import tomllib
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from places import ROOT
+
+from daemon.running import BINARY, DEADLINE_S, Place, start
+
+EXAMPLES = ROOT / "packaging" / "examples"
+POSTGRES = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path("/nowhere"))
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(os.geteuid() != 0, reason="servers are started as users of their own"),
+    pytest.mark.skipif(not BINARY.exists(), reason="make daemon builds it"),
+]
+
+REQUESTS = 200
+SERVED_S = 0.004
+"""How long the server behind nginx and HAProxy takes."""
+
+
+def needs(program: str, package: str) -> pytest.MarkDecorator:
+    """Skips where a program is missing."""
+    return pytest.mark.skipif(shutil.which(program) is None, reason=f"needs the package {package}")
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def example(name: str) -> str:
+    """A shipped example, but for its knobs: nothing of this host is turned."""
+    text = (EXAMPLES / f"{name}.toml").read_text()
+    head, knob, rest = text.partition("[[knob]]")
+    assert knob
+    processors = os.sched_getaffinity(0)
+    config = tomllib.loads(text)
+    head = head.replace(config["group"][0]["cores"], str(min(processors)))
+    head = head.replace("cores_min = 2", "cores_min = 1")
+    return head + rest[rest.index("[power]") :]
+
+
+@contextmanager
+def running(command: list[str], ready: Callable[[], object], **more: object) -> Iterator[None]:
+    """A server, from when `ready` raises no OSError."""
+    with subprocess.Popen(command, **more) as process:  # type: ignore[call-overload]
+        try:
+            deadline = time.monotonic() + DEADLINE_S
+            while True:
+                assert process.poll() is None, f"{command[0]} ended"
+                try:
+                    ready()
+                    break
+                except OSError:
+                    assert time.monotonic() < deadline, f"{command[0]} does not answer"
+                    threading.Event().wait(0.05)
+            yield
+        finally:
+            process.terminate()
+            process.wait(DEADLINE_S)
+
+
+def watched(place: Place, ask: Callable[[], float]) -> tuple[int, float, float]:
+    """Let the daemon watch `ask`: requests and microseconds that it found, and those of clients."""
+    with start("observe", place, "--out", str(place.folder / "results")) as daemon:
+        # Requests come once the daemon has looked, and end before it looks last: it sees all.
+        place.wait_for_windows(3)
+        assert not place.status()["counts"]["source_errors"], place.status()
+        waited_us = ask() * 1e6
+        place.wait_for_windows(place.status()["counts"]["windows"] + 4)
+        assert daemon.send(signal.SIGTERM).end() == 0, daemon.log
+    busy = [row for row in place.windows() if row["requests"]]
+    requests = sum(row["requests"] for row in busy)
+    return requests, sum(row["latency_us_mean"] * row["requests"] for row in busy), waited_us
+
+
+def timed(ask: Callable[[], object]) -> Callable[[], float]:
+    """Asks so many times; the seconds that it took."""
+
+    def seconds() -> float:
+        began = time.monotonic()
+        for _ in range(REQUESTS):
+            ask()
+        return time.monotonic() - began
+
+    return seconds
+
+
+def command_of(*words: str) -> bytes:
+    """A command of Redis's protocol."""
+    head = f"*{len(words)}\r\n"
+    return (head + "".join(f"${len(word)}\r\n{word}\r\n" for word in words)).encode()
+
+
+def ask_redis(port: int, *commands: tuple[str, ...]) -> None:
+    """Some commands over one connection, each of which must succeed."""
+    with socket.create_connection(("127.0.0.1", port)) as line, line.makefile("rwb") as stream:
+        for words in commands:
+            stream.write(command_of(*words))
+            stream.flush()
+            answer = stream.readline()
+            assert answer[:1] in b"+$", answer
+            if answer.startswith(b"$"):
+                stream.read(int(answer[1:]) + 2)
+
+
+@needs("redis-server", "redis-server")
+def test_commands_of_redis(tmp_path: Path) -> None:
+    port = free_port()
+    command = ["redis-server", "--port", str(port), "--save", "", "--dir", str(tmp_path)]
+    with (
+        (tmp_path / "log").open("w") as log,
+        running(command, lambda: ask_redis(port, ("PING",)), stdout=log),
+    ):
+        ask_redis(port, ("ACL", "SETUSER", "wattiod", "on", ">sesame", "+info"))
+        (tmp_path / "secret").write_text("sesame\n")
+        text = example("redis").replace("127.0.0.1:6379", f"127.0.0.1:{port}")
+        text = text.replace("#user =", "user =").replace("#password_file =", "password_file =")
+        text = text.replace("/etc/wattiod-redis.secret", str(tmp_path / "secret"))
+        commands = [("SET", "key", "x" * 4096), ("GET", "key")] * (REQUESTS // 2)
+
+        def ask() -> float:
+            began = time.monotonic()
+            ask_redis(port, *commands)
+            return time.monotonic() - began
+
+        requests, found_us, waited_us = watched(Place(tmp_path, text), ask)
+    assert requests == REQUESTS
+    assert 0 < found_us < waited_us
+
+
+@pytest.fixture
+def served() -> Iterator[str]:
+    """The address of a server that takes its time."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            threading.Event().wait(SERVED_S)
+            self.send_response(200)
+            self.send_header("content-length", "2")
+            self.end_headers()
+            self.wfile.write(b"ok")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+
+
+def check_proxied(place: Place, port: int) -> None:
+    """Every request of a proxy is found, with the time that the server behind it takes."""
+
+    def ask() -> None:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/?rt=0.000&ta=0") as answer:
+            assert answer.read() == b"ok"
+
+    requests, found_us, waited_us = watched(place, timed(ask))
+    assert requests == REQUESTS
+    # Whole milliseconds, and not the same ones as the client's.
+    slack_us = REQUESTS * 1e3
+    assert REQUESTS * SERVED_S * 1e6 - slack_us < found_us < waited_us + slack_us
+
+
+@needs("nginx", "nginx-light")
+def test_the_log_of_nginx(tmp_path: Path, served: str) -> None:
+    port, log = free_port(), tmp_path / "latency.log"
+    config = tmp_path / "nginx.conf"
+    config.write_text(f"""
+daemon off;
+pid {tmp_path}/nginx.pid;
+error_log {tmp_path}/errors;
+events {{ }}
+http {{
+    log_format latency 'rt=$request_time $status';
+    access_log {log} latency;
+    client_body_temp_path {tmp_path}/body;
+    proxy_temp_path {tmp_path}/proxy;
+    fastcgi_temp_path {tmp_path}/fastcgi;
+    uwsgi_temp_path {tmp_path}/uwsgi;
+    scgi_temp_path {tmp_path}/scgi;
+    server {{
+        listen 127.0.0.1:{port};
+        location / {{ proxy_pass http://{served}; }}
+    }}
+}}
+""")
+    command = ["nginx", "-e", f"{tmp_path}/errors", "-c", str(config)]
+    with running(command, knock(port)):
+        text = example("nginx").replace("/var/log/nginx/latency.log", str(log))
+        check_proxied(Place(tmp_path, text), port)
+
+
+def knock(port: int) -> Callable[[], None]:
+    """Connects, and raises OSError where nobody listens."""
+    return lambda: socket.create_connection(("127.0.0.1", port)).close()
+
+
+@needs("haproxy", "haproxy")
+def test_the_log_of_haproxy(tmp_path: Path, served: str) -> None:
+    port, log = free_port(), tmp_path / "haproxy.log"
+    config = tmp_path / "haproxy.cfg"
+    config.write_text(f"""
+global
+    log stdout format raw local0
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 5s
+    timeout server 5s
+frontend clients
+    bind 127.0.0.1:{port}
+    log global
+    option dontlognull
+    log-format "ta=%Ta %ST"
+    default_backend servers
+backend servers
+    server one {served}
+""")
+    command = ["haproxy", "-db", "-f", str(config)]
+    with log.open("a") as stdout, running(command, knock(port), stdout=stdout):
+        text = example("haproxy").replace("/var/log/haproxy.log", str(log))
+        check_proxied(Place(tmp_path, text), port)
+
+
+@pytest.mark.skipif(not POSTGRES.exists(), reason="needs the package postgresql")
+def test_the_statements_of_postgresql(tmp_path: Path) -> None:
+    # Others' folders are closed to the server's user.
+    folder = Path(f"/run/wattio-postgresql-{os.getpid()}")
+    folder.mkdir()
+    try:
+        user = pwd.getpwnam("postgres")
+        os.chown(folder, user.pw_uid, user.pw_gid)
+        as_user = ["runuser", "-u", "postgres", "--"]
+        init = [*as_user, str(POSTGRES / "initdb"), "-D", f"{folder}/data", "--auth", "trust"]
+        subprocess.run(init, check=True, stdout=subprocess.DEVNULL, cwd="/")
+        settings = {
+            "listen_addresses": "",
+            "unix_socket_directories": str(folder),
+            "shared_preload_libraries": "pg_stat_statements",
+        }
+        command = [str(POSTGRES / "postgres"), "-D", f"{folder}/data"]
+        for name, value in settings.items():
+            command += ["-c", f"{name}={value}"]
+        psql = ["/usr/bin/psql", "-XAtq", "-h", str(folder)]
+
+        def ask(*words: str) -> None:
+            subprocess.run([*psql, "-U", "postgres", *words], check=True, stdout=subprocess.DEVNULL)
+
+        with (
+            (tmp_path / "log").open("w") as log,
+            running(
+                command,
+                lambda: socket.socket(socket.AF_UNIX).connect(f"{folder}/.s.PGSQL.5432"),
+                stderr=log,
+                user=user.pw_uid,
+                group=user.pw_gid,
+                cwd="/",
+            ),
+        ):
+            ask("-c", "CREATE EXTENSION pg_stat_statements")
+            script = folder / "postgresql.sql"
+            script.write_bytes((EXAMPLES / "postgresql.sql").read_bytes())
+            text = example("postgresql").replace(
+                '"/usr/share/doc/wattiod/examples/postgresql.sql"', f'"{script}", "-h", "{folder}"'
+            )
+            statements = folder / "statements.sql"
+            statements.write_text("SELECT pg_sleep(0.004);\n" * REQUESTS)
+
+            def seconds() -> float:
+                began = time.monotonic()
+                ask("-f", str(statements))
+                return time.monotonic() - began
+
+            requests, found_us, waited_us = watched(Place(tmp_path, text), seconds)
+    finally:
+        shutil.rmtree(folder)
+    assert requests == REQUESTS
+    assert REQUESTS * SERVED_S * 1e6 <= found_us <= waited_us
