@@ -117,6 +117,7 @@ service wattiod wattiod.md packaging/examples/block-device.toml wattiod.service
 examples=$stage/wattiod/usr/share/doc/wattiod/examples
 cp "$root"/packaging/examples/*.toml "$root"/packaging/examples/*.sql "$examples"
 cp "$root/packaging/grafana/wattiod.json" "$examples/grafana.json"
+cp "$root/packaging/prometheus/wattiod.rules.yml" "$examples"
 control wattiod "" "governor that saves a storage server's power within a latency bound" <<'END'
 Watches the latency of a storage server and takes away processor cores and
 frequency that the load does not need. Let "wattiod init" propose a
