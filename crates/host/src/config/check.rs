@@ -28,6 +28,14 @@ impl DaemonConfig {
                 format!("{kind} is there {count} times, and serves all groups"),
             )?;
         }
+        let alone = !self.knobs.is_empty() && self.knobs.iter().all(KnobConfig::follows);
+        let names: Vec<_> = self.knobs.iter().map(KnobConfig::name).collect();
+        let message = format!(
+            "{} would never act: such a knob follows others, which save power; add cpu.frequency, \
+             or one of cpu.cpuset, cpu.affinity and cpu.online",
+            names.join(", ")
+        );
+        require(!alone, "knob", message)?;
         let both = ["cpu.cpuset", "cpu.affinity"]
             .iter()
             .all(|kind| self.knobs.iter().any(|knob| knob.name() == *kind));

@@ -273,6 +273,10 @@ cores = "0-3"
             ),
             ("cores_min = 5", "group[0].cores_min: is 5; allowed is 1 to the group's 4"),
             ("[[knob]]\nkind = \"cpu.trubo\"", "cpu.trubo"),
+            (
+                "[[knob]]\nkind = \"cpu.epp\"\n[[knob]]\nkind = \"cpu.epb\"",
+                "cpu.epp, cpu.epb would never act",
+            ),
             ("[[group]]\nname = \"all\"\ncores = \"4\"", "the same name"),
             ("[[knob]]\nkind = \"cpu.cpuset\"\n[[knob]]\nkind = \"cpu.cpuset\"", "2 times"),
             (

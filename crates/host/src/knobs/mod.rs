@@ -166,6 +166,28 @@ impl KnobConfig {
         !matches!(self, Self::Background(_) | Self::Nvme(_) | Self::Disk(_) | Self::Sata(_))
     }
 
+    /// Whether it only follows the others: the law does not turn it, it acts while they save.
+    #[must_use]
+    pub fn follows(&self) -> bool {
+        match self {
+            Self::Turbo(_)
+            | Self::Epp(_)
+            | Self::Epb(_)
+            | Self::IdleStates(_)
+            | Self::Latency(_)
+            | Self::Uncore(_)
+            | Self::PowerCap(_) => true,
+            Self::Cpuset(_)
+            | Self::Affinity(_)
+            | Self::Online(_)
+            | Self::Frequency(_)
+            | Self::Background(_)
+            | Self::Nvme(_)
+            | Self::Disk(_)
+            | Self::Sata(_) => false,
+        }
+    }
+
     /// The commands that the knob may run, for [`crate::LinuxMachine::new`].
     #[must_use]
     pub fn commands(&self) -> &[CommandConfig] {
