@@ -213,7 +213,7 @@ def test_an_array_may_outlive_its_session(tmp_path: Path) -> None:
     session.end_dump(0)
     session.close()
     data += 1.0
-    # Threads that bring memory in or give it back, also that of earlier sessions, may still be at it.
+    # Threads that bring memory in or give it back, also of earlier sessions, may still be at it.
     until(lambda: shared() == 1)
     del data
     until(lambda: shared() == 0)
