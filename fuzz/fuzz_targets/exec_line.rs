@@ -2,12 +2,14 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use wattio_host::sources::differences::Differences;
 use wattio_host::sources::exec::line::parse;
 use wattio_units::Seconds;
 
 fuzz_target!(|text: &str| {
     let Ok(line) = parse(text) else { return };
-    if let Ok(sample) = line.clone().sample(Seconds(0.0)) {
+    let mut differences = Differences::new("fuzz");
+    if let Ok(Some(sample)) = line.clone().sample(Seconds(0.0), &mut differences) {
         assert!(sample.requests == 0 || sample.latency_us_mean.is_some_and(|us| us >= 0.0));
     }
     for group in line.uses().unwrap_or_default() {

@@ -28,12 +28,15 @@ pub struct Config {
     pub interval: Option<Seconds>,
 }
 
+/// No latency in any unit; what is more is something else.
+const LATENCY_MAX: f64 = 1e12;
+
 /// The latency in a line in units of the log; `None` where there is none (`-`, another kind of line).
 #[must_use]
 pub fn parse(line: &str, after: &str) -> Option<f64> {
     let (_, rest) = line.split_once(after)?;
     let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-    rest.get(..end)?.parse().ok()
+    rest.get(..end)?.parse().ok().filter(|&latency| latency <= LATENCY_MAX)
 }
 
 /// The log, read where it may take a moment.
@@ -120,6 +123,7 @@ mod tests {
             ("GET /", None),
             ("rt=1.2.3", None),
             ("rt=", None),
+            ("rt=10000000000000", None),
         ] {
             assert_eq!(parse(line, "rt="), latency, "{line}");
         }
