@@ -68,6 +68,26 @@ def test_addresses_carry_their_labels() -> None:
     ]
 
 
+INTERRUPTED = """#!/bin/sh
+# As ip does while links come and go: once with a warning and half of what there is.
+if mkdir {folder}/asked 2>/dev/null; then
+    echo "Dump was interrupted and may be inconsistent." >&2
+    echo '[]'
+else
+    echo '[{{"addr_info": [{{"local": "10.77.0.1", "prefixlen": 24, "label": "lo:wabc"}}]}}]'
+fi
+"""
+
+
+def test_addresses_are_looked_at_again_where_ip_was_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ip").write_text(INTERRUPTED.format(folder=tmp_path))
+    (tmp_path / "ip").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert networks.Loopback("abc", None).address(1) == "10.77.0.1"
+
+
 @pytest.mark.parametrize(
     ("text", "bits"), [("1 Gbit/s", 1e9), ("100Mbit/s", 1e8), ("2.5 Gbit/s", 2.5e9)]
 )

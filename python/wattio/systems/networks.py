@@ -12,12 +12,13 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
+import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from wattio.errors import SystemFailed
-from wattio.systems.commands import answer, call
+from wattio.systems.commands import TIMEOUT_S, call
 from wattio.systems.nodes import Here, Node
 
 NAMESPACES = Path("/run/netns")
@@ -29,6 +30,8 @@ _FACTOR = {"k": 1e3, "M": 1e6, "G": 1e9}
 _BURST_S = 0.004
 _BURST_BYTES_MIN = 256 << 10
 _DELAY = "50ms"
+_LOOKS_MAX = 20
+"""How often addresses are looked at where others change links all the time."""
 
 
 def parse_rate(text: str) -> float:
@@ -251,7 +254,25 @@ def _links() -> set[str]:
 
 def _addresses() -> list[tuple[str, str]]:
     """IPv4 addresses with their length, and their labels, of all devices."""
-    return parse_addresses(answer("ip", "-json", "-4", "address") or "")
+    text = ""
+    for _ in range(_LOOKS_MAX):
+        try:
+            done = subprocess.run(
+                ("ip", "-json", "-4", "address"),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=TIMEOUT_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return []
+        text = done.stdout
+        # Where links come and go meanwhile, ip warns that what it shows may not be all there is.
+        if "interrupted" not in done.stderr:
+            break
+    return parse_addresses(text)
 
 
 def parse_addresses(text: str) -> list[tuple[str, str]]:
