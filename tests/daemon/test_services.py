@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 import tomllib
@@ -253,9 +254,8 @@ backend servers
 
 @pytest.mark.skipif(not POSTGRES.exists(), reason="needs the package postgresql")
 def test_the_statements_of_postgresql(tmp_path: Path) -> None:
-    # Others' folders are closed to the server's user.
-    folder = Path(f"/run/wattio-postgresql-{os.getpid()}")
-    folder.mkdir()
+    # The tests' own folders are closed to the server's user.
+    folder = Path(tempfile.mkdtemp(prefix="postgresql-", dir="/var/tmp"))
     try:
         user = pwd.getpwnam("postgres")
         os.chown(folder, user.pw_uid, user.pw_gid)
