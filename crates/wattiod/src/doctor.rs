@@ -1,6 +1,7 @@
 //! What this host offers: sources, knobs, meters; what is missing, and how to get it.
 
 use crate::assembly::{Source, power_model};
+use crate::log::printable_line;
 use serde::Serialize;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -31,6 +32,13 @@ pub struct Finding {
 impl Finding {
     pub(crate) fn new(what: &str, ok: bool, text: impl Into<String>) -> Self {
         Self { what: what.to_owned(), ok, text: text.into() }
+    }
+
+    /// The finding as one line that is fit for a terminal.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let mark = if self.ok { "ok" } else { "no" };
+        printable_line(&format!("{mark}  {}: {}", self.what, self.text))
     }
 
     fn of<T, E: std::fmt::Display>(what: &str, result: Result<T, E>, found: &str) -> Self {

@@ -19,8 +19,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use wattio_governor::Severity;
-use wattio_host::processes::process_stat;
-use wattio_host::{Root, hold};
+use wattio_host::{Root, hold, processes};
 
 /// What `ps` and `/proc/PID/comm` call it.
 const NAME: &CStr = c"wattiod-keeper";
@@ -87,8 +86,8 @@ impl Drop for Keeper {
 /// Whether a process is a keeper.
 #[must_use]
 pub fn is_one(pid: u32) -> bool {
-    let name = Root::default().read(&format!("/proc/{pid}/comm"));
-    name.is_ok_and(|name| name.as_bytes() == NAME.to_bytes())
+    let name = processes::name(&Root::default(), pid);
+    name.is_some_and(|name| name.as_bytes() == NAME.to_bytes())
 }
 
 /// What a keeper does first: waits until its daemon has ended. One that is stopped while it holds
@@ -123,7 +122,8 @@ pub fn wait_for_end(daemon: u32, state: &Path) -> io::Result<()> {
             Err(Errno::INTR) => continue,
             Err(error) => return Err(error.into()),
         }
-        let is_stopped = process_stat(&Root::default(), daemon).is_some_and(|stat| stat.stopped);
+        let is_stopped =
+            processes::process_stat(&Root::default(), daemon).is_some_and(|stat| stat.stopped);
         stopped = if is_stopped && hold::is_held(state) { stopped + 1 } else { 0 };
         if stopped == LOOKS_STOPPED {
             let message = format!(

@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use wattio_host::Root;
 use wattiod::assembly::BadInput;
-use wattiod::doctor::Finding;
-use wattiod::log::printable_line;
+use wattiod::log::complain;
 use wattiod::proposal::propose;
 
 /// A proposal.
@@ -49,7 +48,8 @@ impl Init {
         let proposal = propose(root, self.service.as_deref())?;
         let config = proposal.config.as_deref();
         if !self.json {
-            tell(&proposal.findings);
+            // stdout is for the configuration.
+            proposal.findings.iter().for_each(|finding| eprintln!("{}", finding.line()));
         }
         if let (Some(path), Some(config)) = (&self.out, config) {
             write(path, config, self.force)?;
@@ -64,17 +64,9 @@ impl Init {
                 Some(path) => say(&next(path)),
             }
         } else {
-            eprintln!("wattiod: nothing to measure was found, so there is nothing to propose");
+            complain("nothing to measure was found, so there is nothing to propose");
         }
         Ok(ExitCode::from(u8::from(config.is_none())))
-    }
-}
-
-/// What was found, on stderr: stdout is for the configuration.
-fn tell(findings: &[Finding]) {
-    for Finding { what, ok, text } in findings {
-        let mark = if *ok { "ok" } else { "no" };
-        eprintln!("{}", printable_line(&format!("{mark}  {what}: {text}")));
     }
 }
 

@@ -12,7 +12,6 @@ use wattio_host::processes::pollers::Threads;
 use wattio_units::Seconds;
 use wattiod::doctor::{examine, pollers};
 use wattiod::govern::read;
-use wattiod::log::printable_line;
 
 /// How long threads are watched for polling.
 const POLLERS_WATCHED: Duration = Duration::from_secs(1);
@@ -71,10 +70,7 @@ impl Doctor {
         if self.json {
             say(&json!({"findings": findings}).to_string());
         } else {
-            for finding in &findings {
-                let mark = if finding.ok { "ok" } else { "no" };
-                say(&printable_line(&format!("{mark}  {}: {}", finding.what, finding.text)));
-            }
+            findings.iter().for_each(|finding| say(&finding.line()));
         }
         // A host need not have everything; a configuration must get what it asks for.
         let asked = findings.iter().filter(|finding| finding.what.starts_with('['));
