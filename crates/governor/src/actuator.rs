@@ -23,7 +23,12 @@ impl Actuator {
         }
         let mut all = Applied::default();
         for knob in order {
-            let applied = match knob.assignments(setting, self.writer.look()) {
+            let machine = self.writer.look();
+            let assignments = match again {
+                true => knob.assignments_again(setting, machine),
+                false => knob.assignments(setting, machine),
+            };
+            let applied = match assignments {
                 Ok(assignments) => self.writer.apply(knob.name(), &assignments),
                 Err(error) => {
                     let (knob, message) = (knob.name().to_owned(), error.to_string());

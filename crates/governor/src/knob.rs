@@ -232,6 +232,19 @@ pub trait Knob: Send {
         setting: &Setting,
         machine: &mut dyn MachineView,
     ) -> Result<Vec<Assignment>, MachineError>;
+
+    /// The same when it looks again, of which nothing was refused before: a knob of many places may
+    /// look at some of them each time.
+    ///
+    /// # Errors
+    /// [`MachineError`] when the machine cannot be read.
+    fn assignments_again(
+        &mut self,
+        setting: &Setting,
+        machine: &mut dyn MachineView,
+    ) -> Result<Vec<Assignment>, MachineError> {
+        self.assignments(setting, machine)
+    }
 }
 
 impl Assignment {

@@ -24,6 +24,8 @@ use wattio_governor::{Address, Assignment, Cpus, Knob, Layer, MachineError, Mach
 use wattio_units::Hertz;
 
 pub(super) const NAME: &str = "cpu.frequency";
+/// Of how many policies the minimum is looked at when the setting stays.
+const LOOKED_AT_AGAIN: usize = 16;
 
 /// Sets the frequency of the groups' cores.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -38,6 +40,8 @@ pub struct FrequencyConfig {
 
 struct FrequencyKnob {
     domains: Vec<Domain>,
+    /// Where to look next when the setting stays.
+    next: usize,
 }
 
 /// Cores that change frequency together.
@@ -113,11 +117,17 @@ impl FrequencyConfig {
                     .to_owned(),
             );
         }
-        Ok(Box::new(FrequencyKnob { domains }))
+        Ok(Box::new(FrequencyKnob { domains, next: 0 }))
     }
 }
 
 impl Domain {
+    /// Whether any of its cores is on. The files of cores that are all off answer EBUSY; they keep
+    /// their value meanwhile.
+    fn is_on(&self, online: Option<&Cpus>) -> bool {
+        online.is_none_or(|online| online.meets(&self.policy.cpus))
+    }
+
     fn open(root: &Root, policy: FrequencyPolicy, lowers: bool) -> Result<Self, String> {
         let caps = policy.governor.as_deref() != Some("userspace");
         let name = if caps { "scaling_max_freq" } else { "scaling_setspeed" };
@@ -223,16 +233,47 @@ impl Knob for FrequencyKnob {
         setting: &Setting,
         machine: &mut dyn MachineView,
     ) -> Result<Vec<Assignment>, MachineError> {
-        // The files of cores that are all off answer EBUSY; they keep their value meanwhile.
-        let online = Address::new("file", &format!("{CPU_FOLDER}/online"));
-        let online = machine.read(&online).ok().and_then(|text| text.parse::<Cpus>().ok());
+        let online = online(machine);
         let mut assignments = Vec::new();
         for domain in &mut self.domains {
-            if online.as_ref().is_none_or(|online| online.meets(&domain.policy.cpus)) {
+            if domain.is_on(online.as_ref()) {
                 domain.look(machine);
                 assignments.extend(domain.assignments(setting));
             }
         }
         Ok(assignments)
     }
+
+    /// Whoever raises minima mostly raises all of them: one that is found raised has all looked at.
+    fn assignments_again(
+        &mut self,
+        setting: &Setting,
+        machine: &mut dyn MachineView,
+    ) -> Result<Vec<Assignment>, MachineError> {
+        let online = online(machine);
+        let count = self.domains.len();
+        let from = std::mem::take(&mut self.next);
+        let to = (from + LOOKED_AT_AGAIN).min(count);
+        self.next = if to < count { to } else { 0 };
+        let mut assignments = Vec::new();
+        for domain in &mut self.domains[from..to] {
+            if !domain.is_on(online.as_ref()) {
+                continue;
+            }
+            let before = domain.floor;
+            domain.look(machine);
+            if domain.floor != before {
+                // Here first the next time, as one that hides its minimum shows it then.
+                self.next = from;
+                return self.assignments(setting, machine);
+            }
+            assignments.extend(domain.assignments(setting));
+        }
+        Ok(assignments)
+    }
+}
+
+fn online(machine: &mut dyn MachineView) -> Option<Cpus> {
+    let online = Address::new("file", &format!("{CPU_FOLDER}/online"));
+    machine.read(&online).ok().and_then(|text| text.parse().ok())
 }

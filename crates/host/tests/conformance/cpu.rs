@@ -179,6 +179,44 @@ fn frequency_keeps_to_a_minimum_that_was_raised_meanwhile() {
     assert_eq!(asked(1e9), "1000000", "the old one again");
 }
 
+/// Reading two files of each of 128 policies every five seconds was a fifth of what the daemon took.
+#[test]
+fn frequency_of_many_policies_looks_at_some_again_and_at_all_where_one_was_raised() {
+    let tree = Tree::new();
+    for cpus in ["present", "online"] {
+        tree.write(&format!("{CPU}/{cpus}"), "0-39");
+    }
+    for policy in 0..40 {
+        for (name, value) in [
+            ("related_cpus", policy.to_string().as_str()),
+            ("cpuinfo_min_freq", "1000000"),
+            ("cpuinfo_max_freq", "2600000"),
+            ("scaling_min_freq", "1000000"),
+            ("scaling_max_freq", "2600000"),
+            ("scaling_governor", "schedutil"),
+        ] {
+            tree.write(&format!("{CPU}/cpufreq/policy{policy}/{name}"), value);
+        }
+    }
+    let mut machine = tree.machine();
+    let groups = "[[group]]\nname = 'all'\ncores = '0-39'";
+    let mut knob = tree.knob("kind = 'cpu.frequency'", groups).unwrap();
+    let slow = setting(&["0-39"], 2e9);
+    assert_eq!(knob.assignments(&slow, &mut *machine).unwrap().len(), 40);
+    let mut again = || knob.assignments_again(&slow, &mut *machine).unwrap();
+    let seen = [again(), again(), again()].map(|assignments| assignments.len());
+    assert_eq!(seen, [16, 16, 8], "each once in three looks");
+    for policy in 0..40 {
+        tree.write(&format!("{CPU}/cpufreq/policy{policy}/scaling_min_freq"), "2400000");
+    }
+    let raised = again();
+    assert_eq!(raised.len(), 40);
+    // The first four have steps, and none between.
+    let kept = |value: &str| ["2400000", "2600000"].contains(&value);
+    assert!(values(&raised).iter().all(|(_, value)| kept(value)), "{raised:?}");
+    assert_eq!(again().len(), 16);
+}
+
 #[test]
 fn frequency_lowers_the_minimum_where_told_so() {
     let tree = Tree::new();
