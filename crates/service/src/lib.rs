@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use thiserror::Error;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 
 /// A program that is shown and told: what it publishes, and what its operators may ask.
 pub trait Program: 'static {
@@ -126,6 +126,8 @@ pub enum ServiceError {
 #[derive(Debug)]
 pub struct Service {
     http_address: Option<SocketAddr>,
+    /// A permit less for each page that is open.
+    streams: Option<Arc<Semaphore>>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -141,12 +143,14 @@ impl<P: Program> Opened<P> {
     /// Serves from a thread of its own.
     #[must_use]
     pub fn serve(
-        self,
+        mut self,
         status: watch::Receiver<Arc<P::Status>>,
         requests: mpsc::Sender<ServiceRequest<P>>,
     ) -> Service {
+        let state = app_state::AppState::new(status, requests);
+        self.service.streams = Some(state.streams.clone());
         // If the thread is gone, it has panicked and said so.
-        let _ = self.begin.send(app_state::AppState::new(status, requests));
+        let _ = self.begin.send(state);
         self.service
     }
 }
@@ -179,7 +183,7 @@ impl Service {
         let http_address = open.recv().map_err(|_| {
             ServiceError::Thread(std::io::Error::other("it ended before it was ready"))
         })??;
-        let service = Self { http_address, stop: Some(stop), thread: Some(thread) };
+        let service = Self { http_address, streams: None, stop: Some(stop), thread: Some(thread) };
         Ok(Opened { begin, service })
     }
 
@@ -187,6 +191,13 @@ impl Service {
     #[must_use]
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http_address
+    }
+
+    /// Whether anybody has the page open.
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        let free = self.streams.as_ref().map(|streams| streams.available_permits());
+        free.is_some_and(|free| free < app_state::STREAMS_MAX)
     }
 }
 
