@@ -110,6 +110,24 @@ def test_numbers_appear_and_change_without_complaint(serve: Serve, browser: Chro
     assert browser.console == []
 
 
+def test_each_of_several_applications_is_shown(serve: Serve, browser: Chromium) -> None:
+    browser.open(serve("step_ms=20", "meter", "several"))
+    browser.wait("document.getElementById('latency-1').textContent.endsWith('µs')")
+    assert browser.evaluate("document.title") == "2 applications · etcd on storage7"
+    assert text(browser, "latency-title") == "etcd: Latency, mean"
+    assert text(browser, "latency-1-title") == "redis: Latency, mean"
+    assert "headroom" in text(browser, "headroom-1")
+    rows = "[...document.querySelectorAll('#groups tr td:first-child')]"
+    groups = browser.evaluate(f"{rows}.map((one) => one.textContent)")
+    assert groups[-1] == "redis: commands"
+    assert len(groups) == 4
+    assert browser.evaluate("document.querySelectorAll('canvas').length") == 6
+    # Of the host there is one meter.
+    assert "measured" in text(browser, "chart-power")
+    assert "measured" not in text(browser, "chart-power-1")
+    assert browser.console == []
+
+
 def test_text_of_an_event_is_shown_and_not_run(serve: Serve, browser: Chromium) -> None:
     browser.open(serve("step_ms=20"))
     browser.wait("document.querySelectorAll('#events li').length === 6")

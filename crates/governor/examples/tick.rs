@@ -7,7 +7,7 @@ use wattio_control::Settings;
 use wattio_governor::{
     Actuator, Address, Assignment, CoreGroup, CpuSource, Cpus, Governor, GovernorSettings,
     GroupUse, Knob, LatencySample, LatencySource, Layer, Machine, MachineError, MachineView, Parts,
-    RestorableWriter, Setting, Snapshot, SnapshotError, SnapshotStore, SourceError,
+    Requester, RestorableWriter, Setting, Snapshot, SnapshotError, SnapshotStore, SourceError,
 };
 use wattio_law::{GroupLimits, Limits};
 use wattio_units::{Hertz, Seconds};
@@ -130,17 +130,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         RestorableWriter::open(Box::new(Memory::default()), Box::new(Nowhere), "boot")?;
     let cores = (0..CORES).collect();
     let group = CoreGroup { name: "all".to_owned(), cores, limits, saving_max: None };
+    let actuator = Actuator { knobs: vec![Box::new(Frequencies(places))], writer };
     let mut governor = Governor::new(
         Parts {
             law,
             bounds: vec![],
-            groups: vec![group],
+            groups: vec![group.clone()],
             latency: Box::new(Load(0)),
             cpu: Box::new(Use),
             background: None,
             power: None,
+            power_is_shared: false,
             guards: Vec::new(),
-            actuator: Some(Actuator { knobs: vec![Box::new(Frequencies(places))], writer }),
+            machine: Requester::alone(Some(actuator), std::slice::from_ref(&group)),
             shadow_model: None,
             settings: GovernorSettings::default(),
         },

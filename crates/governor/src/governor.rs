@@ -1,11 +1,12 @@
 //! The loop on a live host: a driver, and the host as its plant.
 
 use crate::account::Account;
-use crate::actuator::Actuator;
 use crate::event::Severity;
 use crate::host::{Host, HostParts, seconds};
 use crate::parts::{Parts, Stepped, Tick};
 use crate::sensors::Sensors;
+use crate::snapshot::SnapshotError;
+use crate::writer::Restored;
 use std::time::Duration;
 use wattio_law::{Action, Driver, Law, Limits};
 
@@ -28,10 +29,11 @@ impl Governor {
         let sensors =
             Sensors::new(parts.latency, parts.cpu, parts.background, parts.power, seconds(now));
         let host = HostParts {
-            actuator: parts.actuator,
+            machine: parts.machine,
             groups: parts.groups,
             guards: parts.guards,
             shadow_model: parts.shadow_model,
+            power_is_shared: parts.power_is_shared,
             settings: parts.settings,
         };
         Self {
@@ -120,8 +122,11 @@ impl Governor {
         &self.host.in_force
     }
 
-    /// The acting side, to restore.
-    pub fn actuator(&mut self) -> Option<&mut Actuator> {
-        self.host.actuator.as_mut()
+    /// Restores the machine, for all applications on it.
+    ///
+    /// # Errors
+    /// When the snapshot could not be brought up to date.
+    pub fn restore(&mut self) -> Result<Restored, SnapshotError> {
+        self.host.machine.restore()
     }
 }

@@ -1,7 +1,7 @@
 //! The live host as a plant of the driver: it samples sources and turns knobs.
 
 use crate::account::Account;
-use crate::actuator::Actuator;
+use crate::arbiter::Requester;
 use crate::breaker::Breaker;
 use crate::cpus::Cpus;
 use crate::event::{Event, Severity};
@@ -22,7 +22,7 @@ use wattio_units::Seconds;
 pub(crate) struct Host {
     /// The first field is the first that a panic drops: the machine is restored before a source
     /// waits for its thread.
-    pub actuator: Option<Actuator>,
+    pub machine: Requester,
     pub sensors: Sensors,
     pub breaker: Breaker,
     pub account: Account,
@@ -38,6 +38,7 @@ pub(crate) struct Host {
     groups: Vec<CoreGroup>,
     guards: Vec<Box<dyn Guard>>,
     shadow_model: Option<Box<dyn ShadowModel>>,
+    power_is_shared: bool,
     settings: GovernorSettings,
     full: Action,
     /// What the law asked for last, which in shadow mode is not in force.
@@ -46,18 +47,17 @@ pub(crate) struct Host {
     /// Length of the last window.
     window: Seconds,
     overdue: Seconds,
-    /// The last setting that knobs were asked for, and when.
-    asked: Option<(Setting, Duration)>,
     /// The last failure of a knob, until all knobs are turned without one.
     last_failure: Option<String>,
 }
 
 /// What a host is made of besides its sources.
 pub(crate) struct HostParts {
-    pub actuator: Option<Actuator>,
+    pub machine: Requester,
     pub groups: Vec<CoreGroup>,
     pub guards: Vec<Box<dyn Guard>>,
     pub shadow_model: Option<Box<dyn ShadowModel>>,
+    pub power_is_shared: bool,
     pub settings: GovernorSettings,
 }
 
@@ -72,7 +72,7 @@ impl Host {
     ) -> Self {
         let full = limits.full_speed();
         Self {
-            actuator: parts.actuator,
+            machine: parts.machine,
             sensors,
             breaker: Breaker::new(parts.settings.breaker),
             account: Account::default(),
@@ -91,13 +91,13 @@ impl Host {
             groups: parts.groups,
             guards: parts.guards,
             shadow_model: parts.shadow_model,
+            power_is_shared: parts.power_is_shared,
             settings: parts.settings,
             held: full.clone(),
             full,
             now,
             window: Seconds(0.0),
             overdue,
-            asked: None,
             last_failure: None,
         }
     }
@@ -141,9 +141,13 @@ impl Host {
         (Observation { latency, groups, background, power, alarm }, forced)
     }
 
-    /// What an action makes of the host: while power is saved, turbo may be off.
+    /// What the last action makes of the host: others may need a higher frequency of cores that
+    /// change it together, and while all save power, turbo may be off.
     fn running(&self, action: &Action) -> Action {
-        let mut running = action.clone();
+        let mut running = self.shared(action);
+        if self.machine.any_at_full() {
+            return running;
+        }
         if action.groups != self.full.groups || action.drives == DriveAction::Asleep {
             for (setting, group) in running.groups.iter_mut().zip(&self.groups) {
                 let lowered = group.saving_max.filter(|max| *max < setting.frequency);
@@ -173,42 +177,47 @@ impl Host {
         open.or_else(|| problems.into_iter().next()).or(spoiled).or_else(above)
     }
 
+    /// The last action, with the frequencies that it led to.
+    fn shared(&self, action: &Action) -> Action {
+        let mut shared = action.clone();
+        for (group, frequency) in shared.groups.iter_mut().zip(self.machine.frequencies()) {
+            group.frequency = frequency;
+        }
+        shared
+    }
+
     /// Turns the knobs where the setting changed or is due to be looked at again.
     fn put_into_force(&mut self, action: &Action) {
-        let setting = self.setting(action);
-        let refresh = Duration::try_from_secs_f64(self.settings.refresh.0).unwrap_or(Duration::MAX);
-        let asked_at = self.asked.as_ref().filter(|(asked, _)| *asked == setting).map(|a| a.1);
-        let again = asked_at.is_some();
-        if asked_at.is_some_and(|at| self.now.saturating_sub(at) < refresh) {
-            return;
-        }
         let faster = is_faster(action, &self.in_force);
-        if self.turn(&setting, faster, again) {
-            self.note_flap(action);
-            self.last_failure = None;
-            self.in_force = action.clone();
-            self.asked = Some((setting, self.now));
-        } else {
-            // A setting that was only half applied counts as none: full speed.
-            let full = self.full.clone();
-            let setting = self.setting(&full);
-            if !self.turn(&setting, true, false) {
-                // The machine's speed is unknown now, so this window must not become a baseline.
-                self.sensors.spoil("a knob cannot be brought back to full speed");
+        match self.turn(action, faster) {
+            None => {}
+            Some(true) => {
+                self.note_flap(action);
+                self.last_failure = None;
+                self.in_force = action.clone();
             }
-            self.in_force = full;
-            self.asked = None;
+            Some(false) => {
+                // A setting that was only half applied counts as none: full speed.
+                let full = self.full.clone();
+                if self.turn(&full, true) == Some(false) {
+                    // The machine's speed is unknown now, so this window must not become a baseline.
+                    self.sensors.spoil("a knob cannot be brought back to full speed");
+                }
+                self.in_force = full;
+                self.machine.distrust();
+            }
         }
     }
 
-    /// Turns the knobs; returns whether all went well.
-    fn turn(&mut self, setting: &Setting, faster: bool, again: bool) -> bool {
-        let Some(actuator) = &mut self.actuator else { return true };
-        let applied = actuator.turn(setting, faster, again);
+    /// Turns the knobs; returns whether all went well, or `None` if there was nothing to turn.
+    fn turn(&mut self, action: &Action, faster: bool) -> Option<bool> {
+        let refresh = Duration::try_from_secs_f64(self.settings.refresh.0).unwrap_or(Duration::MAX);
+        let setting = self.setting(action);
+        let applied = self.machine.request(setting, faster, self.now, refresh)?;
         let well = !applied.failed();
         self.account.writes += u64::from(applied.writes);
         self.tell(applied.notes);
-        well
+        Some(well)
     }
 
     fn tell(&mut self, notes: Vec<Note>) {
@@ -284,6 +293,7 @@ impl Host {
             background: action.background.clone(),
             background_share: self.background_share(action),
             full_speed: *action == self.full,
+            at_full: Cpus::default(),
         }
     }
 }
@@ -305,24 +315,28 @@ impl Plant for Host {
         let (truth, forced) = self.measure(dt, alarm);
         self.truth = truth;
         let held = self.running(&self.held);
-        let observation = match &mut self.shadow_model {
+        let mut observation = match &mut self.shadow_model {
             Some(shadow_model) => shadow_model.see(&self.truth, &held, dt),
             None => self.truth.clone(),
         };
+        if self.power_is_shared {
+            observation.power = None;
+        }
         Seen { observation, forced }
     }
 
     fn apply(&mut self, action: &Action) -> Action {
         self.held = action.clone();
-        let Some(actuator) = &mut self.actuator else { return action.clone() };
-        actuator.writer.share_time(true);
+        if !self.machine.acts() {
+            self.turn(action, false);
+            return self.shared(action);
+        }
+        self.machine.share_time();
         self.put_into_force(action);
         // Releases places that others changed.
-        let count = self.settings.inspected;
-        if let Some(actuator) = &mut self.actuator {
-            let notes = actuator.writer.inspect(count);
-            self.tell(notes);
-        }
+        let notes = self.machine.inspect(self.settings.inspected);
+        self.tell(notes);
+        self.in_force = self.shared(&self.in_force);
         self.in_force.clone()
     }
 

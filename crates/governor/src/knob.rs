@@ -160,6 +160,9 @@ pub struct Setting {
     pub background_share: f64,
     /// Whether everything, background work too, is at full speed: a knob then puts back everything that it slowed.
     pub full_speed: bool,
+    /// The cores of applications that are at full speed while others are not: what cores share with
+    /// these is not to be slowed down.
+    pub at_full: Cpus,
 }
 
 /// What a place should hold.

@@ -6,6 +6,7 @@
 
 mod account;
 mod actuator;
+mod arbiter;
 mod breaker;
 mod clock;
 mod cpus;
@@ -22,6 +23,7 @@ mod writer;
 
 pub use account::Account;
 pub use actuator::Actuator;
+pub use arbiter::Requester;
 pub use breaker::{Breaker, BreakerSettings, Trip};
 pub use clock::Clock;
 pub use cpus::{Cpus, CpusError};

@@ -1,6 +1,6 @@
 //! What a governor is made of, and what it returns.
 
-use crate::actuator::Actuator;
+use crate::arbiter::Requester;
 use crate::breaker::BreakerSettings;
 use crate::event::Event;
 use crate::source::{
@@ -72,10 +72,12 @@ pub struct Parts {
     pub background: Option<Box<dyn BackgroundSource>>,
     /// Where power comes from; `None` if nobody measures it.
     pub power: Option<Box<dyn PowerSource>>,
+    /// Whether others are on the same meter, so that it tells the law nothing of what it did.
+    pub power_is_shared: bool,
     /// What must be healthy before power may be saved.
     pub guards: Vec<Box<dyn Guard>>,
-    /// The knobs and their writer; `None` acts on nothing.
-    pub actuator: Option<Actuator>,
+    /// What its settings go to.
+    pub machine: Requester,
     /// What the law sees instead of the measurement.
     pub shadow_model: Option<Box<dyn ShadowModel>>,
     /// How the governor behaves around the law.

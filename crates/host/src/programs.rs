@@ -56,11 +56,13 @@ fn named(config: &DaemonConfig) -> Vec<Named<'_>> {
         argv.iter().map(String::as_str).collect()
     }
     let mut found: Vec<Named<'_>> = Vec::new();
-    if let LatencyConfig::Exec(exec) = &config.latency {
-        found.push(("latency.command", words(&exec.command), Some(&exec.user)));
-    }
-    if let CpuConfig::Exec(exec) = &config.cpu {
-        found.push(("cpu.command", words(&exec.command), Some(&exec.user)));
+    for application in config.applications() {
+        if let LatencyConfig::Exec(exec) = application.latency {
+            found.push(("latency.command", words(&exec.command), Some(&exec.user)));
+        }
+        if let CpuConfig::Exec(exec) = application.cpu {
+            found.push(("cpu.command", words(&exec.command), Some(&exec.user)));
+        }
     }
     if let Some(MeterConfig::Source(SourceConfig::Exec(exec))) = &config.power.meter {
         found.push(("power.meter.command", words(&exec.command), Some(&exec.user)));

@@ -109,6 +109,13 @@ impl PowerModel {
         Watts(self.rest.watts + cores.sum::<f64>() + self.io.watts * iops / 1e3)
     }
 
+    /// The same cores without the rest of the host.
+    #[must_use]
+    pub fn without_rest(mut self) -> Self {
+        self.rest.watts = 0.0;
+        self
+    }
+
     /// What one core draws at a share of the highest frequency: in a task, and on without one.
     #[must_use]
     pub fn core(&self, frequency_share: f64) -> (Watts, Watts) {

@@ -220,6 +220,7 @@ impl Frequency {
             background: Vec::new(),
             background_share: 1.0,
             full_speed: is_full,
+            at_full: Cpus::default(),
         }
     }
 }

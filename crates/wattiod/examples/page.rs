@@ -1,7 +1,7 @@
 //! Serves page, metrics and control socket from a made-up status, to look at and to test with.
 //!
 //! `cargo run -p wattiod --example page -- [listen=ADDRESS] [socket=PATH] [step_ms=500]
-//! [shadow] [no-estimate] [meter] [forced] [paused] [over] [broken] [bare] [by-turns]`
+//! [shadow] [no-estimate] [meter] [forced] [paused] [over] [broken] [bare] [by-turns] [several]`
 //!
 //! Each step stands for half a second of the made-up server, however long it takes. Ends when its
 //! standard input does.
@@ -38,8 +38,25 @@ impl Scene {
         self.words.iter().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
     }
 
-    /// The made-up server after so many steps: a day of load in 15 minutes.
+    /// The made-up host after so many steps: a day of load in 15 minutes.
     fn status(&self, step: u64) -> Status {
+        let one = self.application(step);
+        if !self.has("several") {
+            return one;
+        }
+        // The other is as the first one was some time ago.
+        let mut other = self.application(step + 300);
+        other.application = Some("redis".to_owned());
+        other.latency.source = "redis 127.0.0.1:6379".to_owned();
+        other.groups.truncate(1);
+        other.groups[0].name = "commands".to_owned();
+        other.power.meter = None;
+        other.power.measured_w = None;
+        Status { application: Some("etcd".to_owned()), others: vec![other], ..one }
+    }
+
+    /// One application of it.
+    fn application(&self, step: u64) -> Status {
         let seconds = step as f64 * STEP_S;
         if self.has("bare") {
             return Status { mode: "observe".to_owned(), utc_ns: ns(seconds), ..Status::default() };
@@ -59,6 +76,8 @@ impl Scene {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             mode: if shadow.is_some() { "observe" } else { "run" }.to_owned(),
             name: "etcd on storage7".to_owned(),
+            application: None,
+            others: Vec::new(),
             policy: "pacer".to_owned(),
             state: Some(if held { "unstable" } else { "stable" }.to_owned()),
             reason: if held { "full speed" } else { "there is room: fewer cores" }.to_owned(),
@@ -146,7 +165,7 @@ impl Scene {
     fn answer(&mut self, request: &Request) -> Answer {
         let message = match *request {
             Request::Status {} => "status".to_owned(),
-            Request::SetTolerance { tolerance } => {
+            Request::SetTolerance { tolerance, .. } => {
                 self.tolerance = tolerance;
                 format!("tolerance {tolerance}")
             }

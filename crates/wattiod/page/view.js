@@ -6,90 +6,132 @@ import { power, saved } from "/power.js";
 
 const isNumber = (value) => typeof value === "number";
 
+/** The statuses of all applications; the first one also has what is of the host. */
+const applications = (status) => [status, ...(status.others ?? [])];
+
+/** Parts of the page under names of their own, where there are several applications. */
+function own(parts, { application }, at) {
+  const id = (name) => (at > 0 ? `${name}-${at}` : name);
+  return parts.map((part) => ({
+    ...part,
+    id: id(part.id),
+    ...(part.title && application ? { title: `${application}: ${part.title}` } : {}),
+    ...(part.notes ? { notes: part.notes.map((note) => ({ ...note, id: id(note.id) })) } : {}),
+  }));
+}
+
 export function describe(status) {
   const shadow = status.mode === "observe";
-  const broken = whatWouldBreak(status, shadow);
+  const all = applications(status);
+  const each = (parts) => all.flatMap((one, at) => own(parts(one, at), one, at));
   return {
-    title: `${shadow ? "SHADOW " : ""}${status.state ?? status.policy} · ${status.name || "wattiod"}`,
+    title: title(all, shadow),
     program: "wattiod",
     mode: shadow
       ? { text: "shadow mode: acts on nothing", kind: "shadow" }
       : { text: `mode: ${status.mode}`, kind: "run" },
-    what: what(status),
-    banners: banners(status, shadow, broken),
-    cards: [
-      { id: "state", title: "State", badge: null, value: status.state ?? as.ABSENT, over: broken !== "", notes: [{ id: "reason", text: status.reason }] },
-      latency(status.latency, shadow),
-      power(status.power, shadow),
-      saved(status.power, shadow),
-    ],
-    tables: [groups(status.groups, shadow)],
-    facts: [
-      { id: "counts", title: "Since the start", rows: counts(status.counts, shadow, status.compared), shown: true },
-      { id: "alternation", title: "By turns with full speed", rows: alternation(status.alternation, status.power.meter), shown: Boolean(status.alternation) },
-      { id: "model", title: "Model of this host", rows: model(status.shadow, status.power.no_estimate), shown: shadow || Boolean(status.shadow) },
-    ],
+    what: what(all),
+    banners: [...ofHost(status, shadow), ...each((one) => banners(one, shadow))],
+    cards: each((one) => [
+      { id: "state", title: "State", badge: null, value: one.state ?? as.ABSENT, over: whatWouldBreak(one, shadow) !== "", notes: [{ id: "reason", text: one.reason }] },
+      latency(one.latency, shadow),
+      power(one.power, shadow),
+      saved(one.power, shadow),
+    ]),
+    tables: [groups(all, shadow)],
+    facts: each((one) => [
+      { id: "counts", title: "Since the start", rows: counts(one.counts, shadow, one.compared), shown: true },
+      { id: "alternation", title: "By turns with full speed", rows: alternation(one.alternation, one.power.meter), shown: Boolean(one.alternation) },
+      { id: "model", title: "Model of this host", rows: model(one.shadow, one.power.no_estimate), shown: shadow || Boolean(one.shadow) },
+    ]),
     events: status.events,
     footer: footer(status),
   };
 }
 
+function title(all, shadow) {
+  const [first, ...others] = all;
+  const state = others.length > 0 ? `${all.length} applications` : (first.state ?? first.policy);
+  return `${shadow ? "SHADOW " : ""}${state} · ${first.name || "wattiod"}`;
+}
+
+const NOTHING = { latency: {}, power: {}, groups: [] };
+
 export function charts(status) {
   const shadow = status.mode === "observe";
-  const metered = typeof status.power.meter === "string";
-  const names = status.groups.map((group) => group.name);
+  const all = applications(status);
+  const moment = (at) => (of) => (at > 0 ? of.others?.[at - 1] : of) ?? NOTHING;
+  // A group by its application's place, and its own in that.
+  const named = all.flatMap((one, of) => one.groups.map((group, at) => ({ of, at, name: groupName(one, group) })));
+  const lines = (value) => linesOf(named.map(({ name }) => name), (now, nth) => {
+    const { of, at } = named[nth];
+    const group = moment(of)(now).groups[at];
+    return group && value(group);
+  });
   return [
-    {
-      id: "latency",
-      title: "Mean latency, its bound and baseline",
-      format: as.latency,
-      nothing: "No latency yet: no window had requests.",
-      lines: [
-        line(shadow ? "measured, at full speed" : "mean", 0, ({ latency }) => latency.latency_us_mean),
-        ...(shadow ? [line("would be (estimate)", 3, ({ latency }) => latency.latency_us_seen)] : []),
-        line("bound", 1, ({ latency }) => latency.bound_us),
-        line("baseline", 2, ({ latency }) => latency.baseline_us),
-      ],
-    },
-    {
-      id: "power",
-      title: "Power",
-      format: as.watts,
-      nothing: "Neither a meter nor an estimate tells power.",
-      lines: [
-        ...(metered ? [line("measured", 0, ({ power }) => power.measured_w)] : []),
-        line(shadow ? "would be (estimate)" : "in force (estimate)", 2, ({ power }) => power.estimated_w),
-        line("full speed (estimate)", 1, ({ power }) => power.estimated_full_speed_w),
-      ],
-    },
+    ...all.flatMap((one, at) => own([latencyChart(shadow, moment(at)), powerChart(one, shadow, moment(at))], one, at)),
     {
       id: "cores",
       title: "Active cores",
       format: as.cores,
       nothing: "No groups of cores.",
-      lines: linesOf(names, ({ groups }, at) => groups[at]?.cores_active),
+      lines: lines((group) => group.cores_active),
     },
     {
       id: "frequency",
       title: "Limit of the frequency",
       format: as.hertz,
       nothing: "No frequency is known here.",
-      lines: linesOf(names, ({ groups }, at) => groups[at]?.frequency_hz),
+      lines: lines((group) => group.frequency_hz),
     },
   ];
 }
 
-function what(status) {
-  const by = `policy ${status.policy}, latency from ${status.latency.source || "no source"}`;
-  return status.name ? `${status.name}: ${by}` : by;
+function latencyChart(shadow, moment) {
+  const value = (key) => (now) => moment(now).latency[key];
+  return {
+    id: "latency",
+    title: "Mean latency, its bound and baseline",
+    format: as.latency,
+    nothing: "No latency yet: no window had requests.",
+    lines: [
+      line(shadow ? "measured, at full speed" : "mean", 0, value("latency_us_mean")),
+      ...(shadow ? [line("would be (estimate)", 3, value("latency_us_seen"))] : []),
+      line("bound", 1, value("bound_us")),
+      line("baseline", 2, value("baseline_us")),
+    ],
+  };
+}
+
+function powerChart(status, shadow, moment) {
+  const metered = typeof status.power.meter === "string";
+  const value = (key) => (now) => moment(now).power[key];
+  return {
+    id: "power",
+    title: "Power",
+    format: as.watts,
+    nothing: "Neither a meter nor an estimate tells power.",
+    lines: [
+      ...(metered ? [line("measured", 0, value("measured_w"))] : []),
+      line(shadow ? "would be (estimate)" : "in force (estimate)", 2, value("estimated_w")),
+      line("full speed (estimate)", 1, value("estimated_full_speed_w")),
+    ],
+  };
+}
+
+function what(all) {
+  const by = all.map((one) => {
+    const text = `policy ${one.policy}, latency from ${one.latency.source || "no source"}`;
+    return one.application ? `${one.application} by ${text}` : text;
+  }).join("; ");
+  return all[0].name ? `${all[0].name}: ${by}` : by;
 }
 
 /** Why full speed is forced in every other stretch of `wattiod run --alternate`. */
 const BY_TURNS = "alternation: full speed by turns";
 
-function banners(status, shadow, broken) {
-  // By turns is as it was asked for, and told by itself.
-  const forced = typeof status.forced === "string" && !status.paused && status.forced !== BY_TURNS;
+/** Said once, whatever is governed. */
+function ofHost(status, shadow) {
   return [
     {
       id: "shadow-banner",
@@ -99,8 +141,17 @@ function banners(status, shadow, broken) {
       shown: shadow,
     },
     { id: "paused", kind: "warning", strong: "Paused", text: "by an operator: full speed until `wattiod resume`.", shown: status.paused },
-    { id: "forced", kind: "warning", text: forced ? `⚠ Full speed is forced: ${status.forced}` : "", shown: forced },
-    { id: "would-break", kind: "error", text: broken, shown: broken !== "" },
+  ];
+}
+
+function banners(status, shadow) {
+  const of = status.application ? `${status.application}: ` : "";
+  const broken = whatWouldBreak(status, shadow);
+  // By turns is as it was asked for, and told by itself.
+  const forced = typeof status.forced === "string" && !status.paused && status.forced !== BY_TURNS;
+  return [
+    { id: "forced", kind: "warning", text: forced ? `⚠ ${of}Full speed is forced: ${status.forced}` : "", shown: forced },
+    { id: "would-break", kind: "error", text: broken && `⚠ ${of}Estimated: ${broken}.`, shown: broken !== "" },
   ];
 }
 
@@ -119,7 +170,7 @@ function whatWouldBreak({ counts, latency }, shadow) {
   if (shadow && share > BROKEN_SHARE_MAX) {
     parts.push(`the bound would have been broken in ${as.percent(share)} of ${as.count(bounded)} windows`);
   }
-  return parts.length > 0 ? `⚠ Estimated: ${parts.join("; ")}.` : "";
+  return parts.join("; ");
 }
 
 /** The latency that the law holds against its bound: in shadow mode what it would be. */
@@ -145,20 +196,22 @@ function latency(now, shadow) {
   return { id: "latency", title: "Latency, mean", badge: null, value: as.latency(now.latency_us_mean), over, notes };
 }
 
-function groups(list, shadow) {
+const groupName = ({ application }, group) => (application ? `${application}: ${group.name}` : group.name);
+
+function groups(all, shadow) {
   const active = shadow ? "would be active" : "active cores";
   return {
     id: "groups",
     title: "Groups of cores",
     columns: ["group", active, "at least", "frequency limit", "busy: clients", "busy: back\u00adground"],
-    rows: list.map((group) => [
-      group.name,
+    rows: all.flatMap((one) => one.groups.map((group) => [
+      groupName(one, group),
       `${group.cores_active} of ${group.cores_total}`,
       String(group.cores_min),
       `${as.hertz(group.frequency_hz)} of ${as.hertz(group.frequency_max_hz)}`,
       as.percent(group.utilisation_clients),
       as.percent(group.utilisation_background),
-    ]),
+    ])),
   };
 }
 

@@ -1,7 +1,8 @@
 //! From a configuration to the parts of a governor on this host.
 
+use crate::application::{self, ApplicationParts, GroupInfo};
 use crate::compared::Compared;
-use crate::daemon::{Daemon, DaemonParts, GroupInfo, Mode};
+use crate::daemon::{Daemon, Mode};
 use crate::shadow::Shadow;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -9,10 +10,10 @@ use std::time::Duration;
 use thiserror::Error;
 use wattio_control::Settings;
 use wattio_governor::{
-    Actuator, BreakerSettings, Clock, CoreGroup, Governor, GovernorSettings, Guard, Knob, Parts,
-    RestorableWriter,
+    Actuator, BackgroundSource, BreakerSettings, Clock, CoreGroup, CpuSource, Governor,
+    GovernorSettings, Guard, Knob, LatencySource, Parts, PowerSource, Requester, RestorableWriter,
 };
-use wattio_host::config::{DaemonConfig, SafetyConfig};
+use wattio_host::config::{Application, DaemonConfig, PolicyConfig, SafetyConfig};
 use wattio_host::groups::{self, Group};
 use wattio_host::guards::{FileCheck, MdArrays, PowerLimits};
 use wattio_host::knobs::{KnobConfig, drive_sleep, limited, turbo};
@@ -20,7 +21,7 @@ use wattio_host::ledger::{self, Ledger, with_power};
 use wattio_host::sources::queued;
 use wattio_host::stopwatch;
 use wattio_host::{Root, Topology};
-use wattio_law::{Driver, DriverSettings, GroupLimits, Limits};
+use wattio_law::{DriveSleep, Driver, DriverSettings, GroupLimits, Law, Limits};
 use wattio_model::Fitter;
 use wattio_plant::PowerModel;
 use wattio_units::Hertz;
@@ -73,117 +74,222 @@ pub fn assemble(
 ) -> Result<Daemon, BadInput> {
     let config = &source.config;
     let mode = if writer.is_some() { Mode::Run } else { Mode::Observe };
-    let topology = Topology::read(around.root).map_err(BadInput::new)?;
-    let topology = limited(topology, &config.knobs);
-    let groups = groups::resolve(&config.groups, &topology).map_err(BadInput::new)?;
-    let controllable = Controllable::of(&config.knobs, mode);
-    let model = power_model(config, &source.path)?;
-    let turns_turbo = config.knobs.iter().any(|knob| matches!(knob, KnobConfig::Turbo(_)));
-    let turns_turbo = turns_turbo && turbo::switch(around.root).is_none_or(|switch| switch.is_on);
-    let core_groups: Vec<_> = groups
-        .iter()
-        .map(|group| CoreGroup {
-            name: group.name.clone(),
-            cores: group.order.clone(),
-            limits: with_power(
-                controllable.limits(group, &topology, !config.policy.idle_cores_poll),
-                model.as_ref(),
-            ),
-            saving_max: turns_turbo.then(|| turbo::base(group, &topology)).flatten(),
-        })
-        .collect();
-    let drives = drive_sleep(&config.knobs, around.root);
-    // Shadow mode needs no knobs that work on this host.
-    let drives =
-        if mode == Mode::Run { drives.map_err(BadInput::new)? } else { drives.ok().flatten() };
-    let groups_limits = core_groups.iter().map(|group| group.limits.clone());
-    let limits = Limits { drives, ..Limits::of(groups_limits.collect()) };
-    let law = wattio_control::build(&config.policy.name, &config.policy.settings, &limits)
-        .map_err(|error| BadInput::new(format!("policy: {error}")))?;
-    let period = law.period();
-    let latency = config.latency.open(around.root, period);
-    let latency = latency.map_err(|error| BadInput::new(format!("latency: {error}")))?;
-    let cpu = config.cpu.open(around.root, period);
-    let cpu = cpu.map_err(|error| BadInput::new(format!("cpu: {error}")))?;
-    let queues: Vec<_> = config.groups.iter().map(|group| group.queue.clone()).collect();
-    let cpu = queued::beside(cpu, &queues, period, stopwatch());
-    let cpu = cpu.map_err(|error| BadInput::new(format!("group: {error}")))?;
-    // Opened before the knobs are, as it takes the limits it finds for those of the operator.
-    let background = config.background.as_ref().map(|config| config.open(around.root)).transpose();
-    let background = background.map_err(|error| BadInput::new(format!("background: {error}")))?;
+    let host = HostParts::find(source, mode, around.root)?;
+    let applications = config.applications();
+    let mut left = host.core_groups.as_slice();
+    let mut opened = Vec::new();
+    for application in &applications {
+        let (groups, rest) = left.split_at(application.groups.len());
+        left = rest;
+        let named = |error: BadInput| match application.name {
+            Some(name) => BadInput(format!("application {name}: {error}")),
+            None => error,
+        };
+        let is_first = opened.is_empty();
+        opened.push(
+            Opened::of(*application, is_first, groups, config, &host, &around).map_err(named)?,
+        );
+    }
+    // After the sources: one of background work takes the limits it finds for those of the operator.
     let actuator = match writer {
         None => None,
         Some(writer) => {
-            let knobs = open_knobs(config, around.root, &topology, &groups)?;
+            let knobs = open_knobs(config, around.root, &host.topology, &host.groups)?;
             Some(Actuator { knobs, writer })
         }
     };
-    let power = config.power.meter.as_ref();
-    let power = power.map(|meter| meter.open(around.root, period, stopwatch())).transpose();
-    let power = power.map_err(|error| BadInput::new(format!("power.meter, {error}")))?;
-    let meter_name = power.as_ref().map(|power| power.name().to_owned());
-    let full = limits.full_speed();
-    let frequencies_max: Vec<_> = limits.groups.iter().map(|group| group.frequency_max).collect();
-    let share = model.as_ref().map_or(FREQUENCY_BOUND_SHARE, |model| model.frequency_bound_share);
-    let fitter = Fitter::new(config.safety.model_error_max, share, frequencies_max.clone());
-    let fitter = Arc::new(Mutex::new(fitter));
-    let infos = core_groups
-        .iter()
-        .map(|group| GroupInfo {
+    let groups: Vec<&[CoreGroup]> = opened.iter().map(|opened| opened.groups.as_slice()).collect();
+    let domains = host.topology.policies.iter().map(|policy| policy.cpus.clone()).collect();
+    let machines = Requester::of(actuator, &groups, domains);
+    let is_shared = applications.len() > 1;
+    let all = opened.into_iter().zip(machines);
+    let mut all = all.map(|(opened, machine)| opened.governed(config, machine, is_shared, &around));
+    let first = all.next().ok_or_else(|| BadInput::new("latency: is missing"))?;
+    Ok(Daemon::new(first, all.collect()))
+}
+
+/// What the applications of a host have in common.
+struct HostParts {
+    mode: Mode,
+    topology: Topology,
+    /// Of all applications, in their order; so are the next.
+    groups: Vec<Group>,
+    core_groups: Vec<CoreGroup>,
+    drives: Option<DriveSleep>,
+    model: Option<PowerModel>,
+}
+
+impl HostParts {
+    fn find(source: &Source, mode: Mode, root: &Root) -> Result<Self, BadInput> {
+        let config = &source.config;
+        let topology = Topology::read(root).map_err(BadInput::new)?;
+        let topology = limited(topology, &config.knobs);
+        let groups = groups::resolve(&config.all_groups(), &topology).map_err(BadInput::new)?;
+        let controllable = Controllable::of(&config.knobs, mode);
+        let model = power_model(config, &source.path)?;
+        let turns_turbo = config.knobs.iter().any(|knob| matches!(knob, KnobConfig::Turbo(_)));
+        let turns_turbo = turns_turbo && turbo::switch(root).is_none_or(|switch| switch.is_on);
+        let polls = config.applications().into_iter().flat_map(|application| {
+            application.groups.iter().map(move |_| application.policy.idle_cores_poll)
+        });
+        let core_group = |(group, polls): (&Group, bool)| CoreGroup {
+            name: group.name.clone(),
+            cores: group.order.clone(),
+            limits: with_power(controllable.limits(group, &topology, !polls), model.as_ref()),
+            saving_max: turns_turbo.then(|| turbo::base(group, &topology)).flatten(),
+        };
+        let core_groups = groups.iter().zip(polls).map(core_group).collect();
+        let drives = drive_sleep(&config.knobs, root);
+        // Shadow mode needs no knobs that work on this host.
+        let drives =
+            if mode == Mode::Run { drives.map_err(BadInput::new)? } else { drives.ok().flatten() };
+        Ok(Self { mode, topology, groups, core_groups, drives, model })
+    }
+}
+
+/// An application whose sources are open.
+struct Opened<'a> {
+    application: Application<'a>,
+    mode: Mode,
+    law: Box<dyn Law>,
+    limits: Limits,
+    groups: Vec<CoreGroup>,
+    latency: Box<dyn LatencySource>,
+    cpu: Box<dyn CpuSource>,
+    background: Option<Box<dyn BackgroundSource>>,
+    power: Option<Box<dyn PowerSource>>,
+    guards: Vec<Box<dyn Guard>>,
+    fitter: Arc<Mutex<Fitter>>,
+    ledger: Ledger,
+    compared: Option<Compared>,
+}
+
+impl<'a> Opened<'a> {
+    /// The first one has the host's meter and the rest of its power.
+    fn of(
+        application: Application<'a>,
+        is_first: bool,
+        groups: &[CoreGroup],
+        config: &DaemonConfig,
+        host: &HostParts,
+        around: &Environment<'_>,
+    ) -> Result<Self, BadInput> {
+        let root = around.root;
+        let policy = application.policy;
+        let limits = groups.iter().map(|group| group.limits.clone()).collect();
+        let limits = Limits { drives: host.drives, ..Limits::of(limits) };
+        let law = wattio_control::build(&policy.name, &policy.settings, &limits)
+            .map_err(|error| BadInput::new(format!("policy: {error}")))?;
+        let period = law.period();
+        let latency = application.latency.open(root, period);
+        let latency = latency.map_err(|error| BadInput::new(format!("latency: {error}")))?;
+        let cpu = application.cpu.open(root, period);
+        let cpu = cpu.map_err(|error| BadInput::new(format!("cpu: {error}")))?;
+        let queues: Vec<_> = application.groups.iter().map(|group| group.queue.clone()).collect();
+        let cpu = queued::beside(cpu, &queues, period, stopwatch());
+        let cpu = cpu.map_err(|error| BadInput::new(format!("group: {error}")))?;
+        let background = application.background.map(|config| config.open(root)).transpose();
+        let background =
+            background.map_err(|error| BadInput::new(format!("background: {error}")))?;
+        let meter = config.power.meter.as_ref().filter(|_| is_first);
+        let power = meter.map(|meter| meter.open(root, period, stopwatch())).transpose();
+        let power = power.map_err(|error| BadInput::new(format!("power.meter, {error}")))?;
+        let frequencies_max: Vec<_> =
+            limits.groups.iter().map(|group| group.frequency_max).collect();
+        let model = host.model.clone();
+        let model = if is_first { model } else { model.map(PowerModel::without_rest) };
+        let share =
+            model.as_ref().map_or(FREQUENCY_BOUND_SHARE, |model| model.frequency_bound_share);
+        let fitter = Fitter::new(config.safety.model_error_max, share, frequencies_max.clone());
+        let fitter = Arc::new(Mutex::new(fitter));
+        let compared = match &policy.compare {
+            Some(name) if host.mode == Mode::Observe => {
+                let now = around.clock.now();
+                Some(compared(name, policy, &config.safety, limits.clone(), &fitter, now)?)
+            }
+            _ => None,
+        };
+        let meter_name = power.as_ref().map(|power| power.name().to_owned());
+        Ok(Self {
+            application,
+            mode: host.mode,
+            law,
+            limits,
+            groups: groups.to_vec(),
+            latency,
+            cpu,
+            background,
+            power,
+            guards: guards(config, root),
+            fitter,
+            ledger: Ledger::new(model, meter_name, frequencies_max),
+            compared,
+        })
+    }
+
+    /// Governs from now on.
+    fn governed(
+        self,
+        config: &DaemonConfig,
+        machine: Requester,
+        is_shared: bool,
+        around: &Environment<'_>,
+    ) -> application::Application {
+        let policy = self.application.policy;
+        let infos = self.groups.iter().map(|group| GroupInfo {
             name: group.name.clone(),
             limits: group.limits.clone(),
             turns_frequency: group.limits.frequency_min < group.limits.frequency_max,
-        })
-        .collect();
-    let compared = match &config.policy.compare {
-        Some(name) if mode == Mode::Observe => {
-            Some(compared(name, config, limits.clone(), &fitter, around.clock.now())?)
-        }
-        _ => None,
-    };
-    let latency_name = latency.name().to_owned();
-    let shadow_model = (mode == Mode::Observe).then(|| Shadow { fitter: fitter.clone(), full });
-    let parts = Parts {
-        law,
-        bounds: config.policy.bounds.clone(),
-        groups: core_groups,
-        latency,
-        cpu,
-        background,
-        power,
-        guards: guards(config, around.root),
-        actuator,
-        shadow_model: shadow_model
-            .map(|shadow| Box::new(shadow) as Box<dyn wattio_governor::ShadowModel>),
-        settings: settings(&config.safety),
-    };
-    let parts = DaemonParts {
-        mode,
-        name: config.name.clone(),
-        policy: config.policy.name.clone(),
-        latency: latency_name,
-        groups: infos,
-        governor: Governor::new(parts, around.clock.now()),
-        fitter,
-        ledger: Ledger::new(model, meter_name, frequencies_max),
-        compared,
-        journal: None,
-    };
-    Ok(Daemon::new(parts, around.clock))
+        });
+        let infos = infos.collect();
+        let latency_name = self.latency.name().to_owned();
+        let shadow_model = (self.mode == Mode::Observe)
+            .then(|| Shadow { fitter: self.fitter.clone(), full: self.limits.full_speed() });
+        let parts = Parts {
+            law: self.law,
+            bounds: policy.bounds.clone(),
+            groups: self.groups,
+            latency: self.latency,
+            cpu: self.cpu,
+            background: self.background,
+            power: self.power,
+            power_is_shared: is_shared,
+            guards: self.guards,
+            machine,
+            shadow_model: shadow_model
+                .map(|shadow| Box::new(shadow) as Box<dyn wattio_governor::ShadowModel>),
+            settings: settings(&config.safety),
+        };
+        let parts = ApplicationParts {
+            mode: self.mode,
+            host: config.name.clone(),
+            name: self.application.name.map(str::to_owned),
+            policy: policy.name.clone(),
+            latency: latency_name,
+            groups: infos,
+            governor: Governor::new(parts, around.clock.now()),
+            fitter: self.fitter,
+            ledger: self.ledger,
+            compared: self.compared,
+            journal: None,
+        };
+        application::Application::new(parts, around.clock)
+    }
 }
 
 /// The other law of shadow mode, with the same bounds.
 fn compared(
     name: &str,
-    config: &DaemonConfig,
+    policy: &PolicyConfig,
+    safety: &SafetyConfig,
     limits: Limits,
     fitter: &Arc<Mutex<Fitter>>,
     now: Duration,
 ) -> Result<Compared, BadInput> {
     let law = wattio_control::build(name, &Settings::new(), &limits)
         .map_err(|error| BadInput::new(format!("policy.compare: {error}")))?;
-    let settings = settings(&config.safety).driver;
-    let driver = Driver::new(law, limits, &config.policy.bounds, settings, now);
+    let settings = settings(safety).driver;
+    let driver = Driver::new(law, limits, &policy.bounds, settings, now);
     Ok(Compared::new(name, driver, fitter.clone()))
 }
 

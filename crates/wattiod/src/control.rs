@@ -16,6 +16,9 @@ pub enum Request {
     SetTolerance {
         /// 0.1 is 10 % above the latency at full speed.
         tolerance: f64,
+        /// Of which application; of all where none is named.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        application: Option<String>,
     },
     /// Full speed until resumed.
     Pause {},
@@ -44,7 +47,9 @@ impl Program for Wattiod {
     }
 
     fn moment(status: &Status) -> (u64, String, Moment) {
-        let kind = format!("{}, {} groups", status.mode, status.groups.len());
+        let groups: usize = status.applications().map(|one| one.groups.len()).sum();
+        let kind =
+            format!("{}, {} applications, {groups} groups", status.mode, 1 + status.others.len());
         (status.utc_ns, kind, Moment::of(status))
     }
 
@@ -69,7 +74,10 @@ mod tests {
         assert_eq!(read(r#" {"op":"pause"} "#), Ok(Request::Pause {}));
         assert_eq!(read(r#"{"op":"resume"}"#), Ok(Request::Resume {}));
         let tolerance = r#"{"tolerance":0.1,"op":"set_tolerance"}"#;
-        assert_eq!(read(tolerance), Ok(Request::SetTolerance { tolerance: 0.1 }));
+        assert_eq!(
+            read(tolerance),
+            Ok(Request::SetTolerance { tolerance: 0.1, application: None })
+        );
     }
 
     #[test]
@@ -104,8 +112,11 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_asked_is_read_back(tolerance in 0.0..10.0f64) {
-            let request = Request::SetTolerance { tolerance };
+        fn whatever_is_asked_is_read_back(
+            tolerance in 0.0..10.0f64,
+            application in prop::option::of("[a-z]{1,9}"),
+        ) {
+            let request = Request::SetTolerance { tolerance, application };
             let line = serde_json::to_vec(&request).unwrap();
             prop_assert_eq!(read_request::<Wattiod>(&line), Ok(request));
         }

@@ -206,13 +206,20 @@ pub fn pollers(earlier: &Threads, later: &Threads, span: Seconds) -> Finding {
 }
 
 fn parts(config: &DaemonConfig, beside: &Path, root: &Root, topology: &Topology) -> Vec<Finding> {
-    let groups = groups::resolve(&config.groups, topology);
+    let groups = groups::resolve(&config.all_groups(), topology);
     let mut findings = vec![Finding::of("[[group]]", groups.as_ref(), "their cores are there")];
     let period = Seconds(0.5);
-    findings.push(latency(&config.latency, root, period));
-    findings.push(Finding::of("[cpu]", config.cpu.open(root, period), "opens"));
-    if let Some(background) = &config.background {
-        findings.push(Finding::of("[background]", background.open(root), "opens"));
+    for application in config.applications() {
+        let of = |part: &str| match application.name {
+            Some(name) => format!("[[application]] {name}, {part}"),
+            None => format!("[{part}]"),
+        };
+        let heard = latency(application.latency, root, period);
+        findings.push(Finding { what: of("latency"), ..heard });
+        findings.push(Finding::of(&of("cpu"), application.cpu.open(root, period), "opens"));
+        if let Some(background) = application.background {
+            findings.push(Finding::of(&of("background"), background.open(root), "opens"));
+        }
     }
     if let Ok(groups) = &groups {
         findings.extend(groups.iter().filter(|group| group.mixes_kinds(topology)).map(mixed));

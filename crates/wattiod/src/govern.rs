@@ -8,7 +8,7 @@ use crate::keeper::Keeper;
 use crate::log::{detail, log};
 use crate::progress::Progress;
 use crate::state::{self, Locks, StateError};
-use crate::status::{EventStatus, Status};
+use crate::status::{EventStatus, GroupStatus, Status};
 use crate::status_text::one_line;
 use anyhow::{Context, Result};
 use sd_notify::NotifyState;
@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use wattio_governor::journal::Journal;
 use wattio_governor::{Clock, Restored, Severity};
 use wattio_host::clock::HostClock;
+use wattio_host::config::Application;
 use wattio_host::facts::{self, RunFacts};
 use wattio_host::lock::Lock;
 use wattio_host::{Root, Topology, programs, trust};
@@ -88,8 +89,8 @@ pub struct Ended {
     pub status: Status,
     /// What was restored.
     pub restored: Restored,
-    /// The result folder.
-    pub folder: Option<PathBuf>,
+    /// The result folders, one for each application.
+    pub folders: Vec<PathBuf>,
     /// Why it ended by itself, if that was a failure.
     pub failure: Option<String>,
 }
@@ -114,18 +115,19 @@ pub fn govern(options: &Options) -> Result<Ended> {
     };
     let inbox = Inbox::open()?;
     let (requests, requested) = channel();
-    let journal = start_journal(options, &source, &clock)?;
-    let folder = journal.as_ref().map(|journal| journal.folder().to_owned());
-    if let Some(folder) = &folder {
-        detail(|| format!("keeps windows and events in {}", folder.display()));
+    let journals = start_journals(options, &source, &clock)?;
+    for (_, journal) in &journals {
+        detail(|| format!("keeps windows and events in {}", journal.folder().display()));
     }
     // Ends after the daemon, which restores first on every way out of here.
     let mut keeper = lock.as_ref().map_or(Ok(None), |_| keep(options, &source))?;
     let mut daemon = build(options, &source, lock.as_ref(), &clock)?;
-    daemon.record(journal);
+    daemon.record(journals);
+    let folders = daemon.folders();
     let (status, seen) = watch::channel(Arc::new(daemon.status(&clock)));
     let service = serve(options.mode, service_settings(&source)?, &seen, &requests)?;
     drop((seen, requests));
+    let mut status = Published { sender: status, sent_at: clock.now() };
     if let Some(address) = service.http_address() {
         log(Severity::Info, &format!("page and metrics on http://{address}/"));
     }
@@ -140,7 +142,7 @@ pub fn govern(options: &Options) -> Result<Ended> {
         if !next.events.is_empty() {
             shown.clear();
         }
-        after_tick(&next, &daemon, &status, &clock);
+        after_tick(&next, &daemon, &service, &mut status, &clock);
         if next.stepped
             && let Some(message) = keeper.as_mut().and_then(Keeper::look)
         {
@@ -155,21 +157,21 @@ pub fn govern(options: &Options) -> Result<Ended> {
         match inbox.wait(wait) {
             None => {}
             Some(Message::Stop) => break,
-            Some(Message::Request(request)) => answer(request, &mut daemon, &status, &clock),
+            Some(Message::Request(request)) => answer(request, &mut daemon, &mut status, &clock),
             Some(Message::Reload) => {
                 shown.clear();
                 daemon = reload(options, &mut source, lock.as_ref(), daemon, &clock)?;
-                status.send_replace(Arc::new(daemon.status(&clock)));
+                status.send(&daemon, &clock);
             }
         }
     }
     shown.clear();
     let _ = sd_notify::notify(&[NotifyState::Stopping]);
     let (restored, last) = daemon.end(&clock);
-    status.send_replace(Arc::new(last.clone()));
+    status.sender.send_replace(Arc::new(last.clone()));
     drop(service);
     let failure = silence(&last);
-    Ok(Ended { status: last, restored: restored?, folder, failure })
+    Ok(Ended { status: last, restored: restored?, folders, failure })
 }
 
 /// Starts what puts everything back where this process is killed or stopped.
@@ -187,9 +189,10 @@ fn keep(options: &Options, source: &Source) -> Result<Option<Keeper>> {
 
 /// Why nothing was measured, if a source failed and no request was seen.
 fn silence(status: &Status) -> Option<String> {
-    let failed = status.counts.requests == 0 && status.counts.source_errors > 0;
-    let warnings = status.events.iter().rev().find(|event| event.severity == Severity::Warning);
-    warnings.filter(|_| failed).map(|event| format!("no request was seen: {}", event.message))
+    let failed = |one: &&Status| one.counts.requests == 0 && one.counts.source_errors > 0;
+    let silent = status.applications().find(failed)?;
+    let warning = silent.events.iter().rev().find(|event| event.severity == Severity::Warning)?;
+    Some(format!("no request was seen: {}", warning.message))
 }
 
 /// Shadow mode assumes that what it measures is full speed.
@@ -283,14 +286,17 @@ fn build(
         daemon.alternate(plan, clock);
     }
     detail(|| {
-        let Status { policy, latency, groups, power, .. } = daemon.status(clock);
-        let groups: Vec<_> = groups
-            .iter()
-            .map(|group| format!("{} ({} cores)", group.name, group.cores_total))
-            .collect();
-        let meter = power.meter.as_deref().unwrap_or("no meter");
-        let (source, groups) = (latency.source, groups.join(", "));
-        format!("policy {policy}; latency by {source}; groups {groups}; power by {meter}")
+        let status = daemon.status(clock);
+        let meter = status.power.meter.as_deref().unwrap_or("no meter");
+        let lines = status.applications().map(|one| {
+            let cores =
+                |group: &GroupStatus| format!("{} ({} cores)", group.name, group.cores_total);
+            let groups: Vec<_> = one.groups.iter().map(cores).collect();
+            let (policy, source) = (&one.policy, &one.latency.source);
+            let name = one.application.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+            format!("{name}policy {policy}; latency by {source}; groups {}", groups.join(", "))
+        });
+        format!("{}; power by {meter}", lines.collect::<Vec<_>>().join("; "))
     });
     Ok(daemon)
 }
@@ -315,13 +321,13 @@ fn reload(
         }
         Ok(new) => {
             // Everything is restored first, so that the host is examined as its operator set it up.
-            let lasting = daemon.take_journal_and_pause();
+            let lasting = daemon.take_lasting();
             let (restored, _) = daemon.end(clock);
             restored?;
             match build(options, &new, lock, clock) {
                 Ok(mut daemon) => {
                     *source = new;
-                    daemon.go_on(lasting);
+                    daemon.go_on(lasting, clock.utc_ns());
                     daemon.tell(
                         Severity::Info,
                         "configuration reloaded, counts start again".to_owned(),
@@ -332,7 +338,7 @@ fn reload(
                 }
                 Err(error) => {
                     daemon = build(options, source, lock, clock)?;
-                    daemon.go_on(lasting);
+                    daemon.go_on(lasting, clock.utc_ns());
                     Some(format!("{error:#}; counts start again"))
                 }
             }
@@ -347,10 +353,36 @@ fn reload(
     Ok(daemon)
 }
 
+/// The status that page, metrics and socket show.
+///
+/// Making it and waking who serves it takes a tenth of a step, and is done in every window only as
+/// long as somebody has the page open.
+struct Published {
+    sender: watch::Sender<Arc<Status>>,
+    sent_at: Duration,
+}
+
+/// How old a status may be.
+const STATUS_AGE_MAX: Duration = Duration::from_secs(1);
+
+impl Published {
+    fn is_due(&self, service: &Service, clock: &HostClock) -> bool {
+        // Half a window early, rather than a whole one late.
+        let age = clock.now().saturating_sub(self.sent_at) + Duration::from_millis(250);
+        service.is_watched() || age >= STATUS_AGE_MAX
+    }
+
+    fn send(&mut self, daemon: &Daemon, clock: &HostClock) {
+        self.sent_at = clock.now();
+        self.sender.send_replace(Arc::new(daemon.status(clock)));
+    }
+}
+
 fn after_tick(
     next: &Next,
     daemon: &Daemon,
-    status: &watch::Sender<Arc<Status>>,
+    service: &Service,
+    status: &mut Published,
     clock: &HostClock,
 ) {
     for EventStatus { severity, message, .. } in &next.events {
@@ -363,8 +395,8 @@ fn after_tick(
         });
         // Only whole cycles feed the watchdog.
         let _ = sd_notify::notify(&[NotifyState::Watchdog]);
-        if status.receiver_count() > 0 {
-            status.send_replace(Arc::new(daemon.status(clock)));
+        if !next.events.is_empty() || status.is_due(service, clock) {
+            status.send(daemon, clock);
         }
     }
 }
@@ -372,12 +404,12 @@ fn after_tick(
 fn answer(
     request: ServiceRequest<Wattiod>,
     daemon: &mut Daemon,
-    status: &watch::Sender<Arc<Status>>,
+    status: &mut Published,
     clock: &HostClock,
 ) {
     detail(|| format!("asked: {:?}", request.request));
     let answer: Answer = daemon.answer(&request.request, clock);
-    status.send_replace(Arc::new(daemon.status(clock)));
+    status.send(daemon, clock);
     // The client may have left.
     let _ = request.reply.send(answer);
 }
@@ -399,23 +431,37 @@ fn service_settings(source: &Source) -> Result<ServiceSettings> {
     })
 }
 
-fn start_journal(options: &Options, source: &Source, clock: &HostClock) -> Result<Option<Journal>> {
-    let Some(results) = &options.results else { return Ok(None) };
+/// A journal for each application, by its name.
+fn start_journals(
+    options: &Options,
+    source: &Source,
+    clock: &HostClock,
+) -> Result<Vec<(Option<String>, Journal)>> {
+    let Some(results) = &options.results else { return Ok(Vec::new()) };
     let config = &source.config;
-    let groups = config.groups.iter();
-    let facts = RunFacts {
-        program: (Wattiod::NAME, env!("CARGO_PKG_VERSION")),
-        mode: options.mode.name(),
-        name: &config.name,
-        policy: &config.policy.name,
-        groups: groups.map(|group| (&*group.name, group.cores.clone(), group.cores_min)).collect(),
-        config_file: &source.path,
-    };
-    let facts = facts.describe(&options.root, clock);
     let stamp = facts::stamp(clock.utc_ns(), &source.text);
-    let journal = Journal::create(results, &config.name, &stamp, &source.text, &facts);
-    let journal = journal.with_context(|| {
-        format!("{}: results cannot be kept there; say where with --out", results.display())
-    })?;
-    Ok(Some(journal))
+    let start = |application: Application<'_>| {
+        let name = match application.name {
+            Some(name) => format!("{}-{name}", config.name),
+            None => config.name.clone(),
+        };
+        let groups = application.groups.iter();
+        let facts = RunFacts {
+            program: (Wattiod::NAME, env!("CARGO_PKG_VERSION")),
+            mode: options.mode.name(),
+            name: &name,
+            policy: &application.policy.name,
+            groups: groups
+                .map(|group| (&*group.name, group.cores.clone(), group.cores_min))
+                .collect(),
+            config_file: &source.path,
+        };
+        let facts = facts.describe(&options.root, clock);
+        let journal = Journal::create(results, &name, &stamp, &source.text, &facts);
+        let journal = journal.with_context(|| {
+            format!("{}: results cannot be kept there; say where with --out", results.display())
+        })?;
+        Ok((application.name.map(str::to_owned), journal))
+    };
+    config.applications().into_iter().map(start).collect()
 }

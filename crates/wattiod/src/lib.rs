@@ -1,6 +1,7 @@
 //! The parts of the daemon. `main.rs` reads arguments and puts them together.
 
 pub mod alternation;
+pub mod application;
 pub mod assembly;
 pub mod compared;
 pub mod control;

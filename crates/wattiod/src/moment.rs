@@ -10,6 +10,8 @@ pub struct Moment {
     latency: Latency,
     power: Power,
     groups: Vec<Group>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    others: Vec<Moment>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
@@ -64,6 +66,7 @@ impl Moment {
                 estimated_full_speed_w: power.estimated_full_speed_w,
             },
             groups: status.groups.iter().map(group).collect(),
+            others: status.others.iter().map(Self::of).collect(),
         }
     }
 }

@@ -26,6 +26,9 @@ pub struct Status {
     pub paused: bool,
     /// Name of the configuration, as in its file.
     pub name: String,
+    /// Name of the application, where the daemon governs several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application: Option<String>,
     /// Nanoseconds since 1970 in UTC of the last step.
     pub utc_ns: u64,
     /// Time since the start.
@@ -50,8 +53,19 @@ pub struct Status {
     pub counts: Counts,
     /// The daemon's own cost.
     pub own: OverheadStatus,
-    /// The last events, the newest last.
+    /// The last events, the newest last; of all applications with the first.
     pub events: Vec<EventStatus>,
+    /// Of each further application. The host's meter, and what a model says of the host's rest, are
+    /// told with the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<Status>,
+}
+
+impl Status {
+    /// Of each application, this one first.
+    pub fn applications(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(&self.others)
+    }
 }
 
 /// What clients experience.

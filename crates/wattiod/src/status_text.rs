@@ -7,7 +7,12 @@ use std::fmt::Write;
 /// The status in one line.
 #[must_use]
 pub fn one_line(status: &Status) -> String {
-    let mut line = status.state.clone().unwrap_or_else(|| status.policy.clone());
+    status.applications().map(line_of_one).collect::<Vec<_>>().join("; ")
+}
+
+fn line_of_one(status: &Status) -> String {
+    let mut line = status.application.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+    line.push_str(status.state.as_deref().unwrap_or(&status.policy));
     if let Some(forced) = &status.forced {
         let _ = write!(line, " (full speed: {forced})");
     }
@@ -35,7 +40,12 @@ pub fn one_line(status: &Status) -> String {
 /// The whole status, for `wattiod status`.
 #[must_use]
 pub fn page(status: &Status) -> String {
+    status.applications().map(page_of_one).collect::<Vec<_>>().join("\n")
+}
+
+fn page_of_one(status: &Status) -> String {
     let mut rows: Vec<(&str, String)> = Vec::new();
+    rows.extend(status.application.iter().map(|name| ("application", name.clone())));
     let mode = if status.mode == "observe" { "observe (acts on nothing)" } else { &status.mode };
     rows.push(("mode", format!("{mode}, policy {}", status.policy)));
     rows.push(("state", status.state.clone().unwrap_or_else(|| "none".into())));
@@ -110,6 +120,14 @@ fn power_rows(power: &PowerStatus) -> Vec<(&'static str, String)> {
 /// The result of shadow mode, or of governing.
 #[must_use]
 pub fn verdict(status: &Status) -> String {
+    let one = |one: &Status| match &one.application {
+        Some(name) => format!("{name}: {}", verdict_of_one(one)),
+        None => verdict_of_one(one),
+    };
+    status.applications().map(one).collect::<Vec<_>>().join("\n")
+}
+
+fn verdict_of_one(status: &Status) -> String {
     let would = if status.mode == "observe" { "would have " } else { "" };
     let (counts, power) = (&status.counts, &status.power);
     let span = duration(status.uptime_s);
@@ -367,5 +385,19 @@ mod tests {
     fn a_line_tells_latency_and_bound() {
         let line = one_line(&status());
         assert_eq!(line, "stable, 312 us (bound 1.36 ms), estimated 40.0 of 50.0 W");
+    }
+
+    #[test]
+    fn of_several_applications_each_is_told_under_its_name() {
+        let named = |name: &str| Status { application: Some(name.into()), ..status() };
+        let both = Status { others: vec![named("disks")], ..named("redis") };
+        let line = one_line(&both);
+        assert!(line.starts_with("redis: stable, 312 us"), "{line}");
+        assert!(line.contains("W; disks: stable, 312 us"), "{line}");
+        let text = page(&both);
+        assert!(text.contains("application      redis\n"), "{text}");
+        assert!(text.contains("\n\napplication      disks\n"), "{text}");
+        let text = verdict(&both);
+        assert!(text.starts_with("redis: over") && text.contains("\ndisks: over"), "{text}");
     }
 }

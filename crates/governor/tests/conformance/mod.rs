@@ -26,6 +26,7 @@ pub fn setting(groups: &[&str], hertz: f64) -> Setting {
         background: Vec::new(),
         background_share: 1.0,
         full_speed: false,
+        at_full: Cpus::default(),
     }
 }
 

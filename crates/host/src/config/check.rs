@@ -14,11 +14,8 @@ use wattio_plant::{DescriptionError, require};
 impl DaemonConfig {
     pub(super) fn check(&self) -> Result<(), DescriptionError> {
         check_name(&self.name)?;
-        self.check_policy()?;
-        require(!self.groups.is_empty(), "group", "is missing: at least one [[group]] of cores")?;
+        self.check_applications()?;
         self.check_groups()?;
-        let names: BTreeSet<_> = self.groups.iter().map(|group| &group.name).collect();
-        require(names.len() == self.groups.len(), "group", "two groups have the same name")?;
         let whole = |knob: &&KnobConfig| knob.serves_all_groups();
         for kind in self.knobs.iter().filter(whole).map(KnobConfig::name) {
             let count = self.knobs.iter().filter(|knob| knob.name() == kind).count();
@@ -40,7 +37,8 @@ impl DaemonConfig {
             .iter()
             .all(|kind| self.knobs.iter().any(|knob| knob.name() == *kind));
         let shared = |group: &&GroupConfig| group.cgroup.is_some() && group.processes.is_some();
-        if let Some(group) = self.groups.iter().filter(|_| both).find(shared) {
+        let groups = self.all_groups();
+        if let Some(group) = groups.iter().filter(|_| both).find(shared) {
             // The kernel changes the masks of a control group's tasks together with its cores.
             let message = format!(
                 "group {:?} has both cgroup and processes, and both cpu.cpuset and cpu.affinity are \
@@ -57,9 +55,52 @@ impl DaemonConfig {
         self.safety.check()
     }
 
+    /// Either the host is one application, or each has a name and all that it needs.
+    fn check_applications(&self) -> Result<(), DescriptionError> {
+        if self.applications.is_empty() {
+            let message =
+                "is missing: a [latency] table, or an [[application]] for each of several";
+            require(self.latency.is_some(), "latency", message)?;
+        } else {
+            let twice = [
+                ("latency", self.latency.is_some()),
+                ("background", self.background.is_some()),
+                ("group", !self.groups.is_empty()),
+            ];
+            for (key, is_there) in twice {
+                let message = "is beside [[application]]: give it to the application that it is of";
+                require(!is_there, key, message)?;
+            }
+        }
+        let applications = self.applications();
+        let mut names = BTreeSet::new();
+        for (place, application) in applications.iter().enumerate() {
+            let key = |key: &str| application.key(place, key);
+            if let Some(name) = application.name {
+                check_name_of(key("name"), name)?;
+                require(names.insert(name), key("name"), format!("{name:?} is there twice"))?;
+            }
+            let message = "is missing: at least one [[group]] of cores";
+            require(!application.groups.is_empty(), key("group"), message)?;
+            let policy = application.policy;
+            if let Some(name) = &policy.compare
+                && let Err(error) = wattio_control::policy(name)
+            {
+                return Err(at(key("policy.compare"), error.to_string()));
+            }
+            checked_policy(&policy.name, &policy.settings)
+                .map_err(|(wrong, message)| at(key(&wrong), message))?;
+        }
+        let paced = applications.iter().filter(|application| application.background.is_some());
+        let message = "several applications have one: what paces background work paces all of it";
+        require(paced.count() <= 1, "background", message)
+    }
+
     /// The source and the knob must name the same arrays, as the law paces what the source reports.
     fn check_background(&self) -> Result<(), DescriptionError> {
-        let Some(BackgroundConfig::Md(source)) = &self.background else { return Ok(()) };
+        let applications = self.applications();
+        let source = applications.iter().find_map(|application| application.background);
+        let Some(BackgroundConfig::Md(source)) = source else { return Ok(()) };
         let told: BTreeSet<_> = source.devices.iter().collect();
         let md = |knob: &KnobConfig| match knob {
             KnobConfig::Background(knob) => knob.md.clone(),
@@ -78,12 +119,19 @@ impl DaemonConfig {
     /// Checks of the groups' cores that do not need the host.
     fn check_groups(&self) -> Result<(), DescriptionError> {
         let mut taken: Vec<(Cpus, Option<CoreKind>)> = Vec::new();
-        for (at, group) in self.groups.iter().enumerate() {
-            let key = |name: &str| format!("group[{at}].{name}");
-            let cores = group.cores.parse::<Cpus>().map_err(|error| DescriptionError::Value {
-                key: key("cores"),
-                message: error.to_string(),
-            })?;
+        let mut names = BTreeSet::new();
+        let applications = self.applications();
+        let groups = applications.iter().enumerate().flat_map(|(place, application)| {
+            let groups = application.groups.iter().enumerate();
+            groups.map(move |(at, group)| (application.key(place, &format!("group[{at}]")), group))
+        });
+        for (place, group) in groups {
+            let key = |name: &str| format!("{place}.{name}");
+            let message =
+                format!("{:?} is there twice: another group has the same name", group.name);
+            require(names.insert(group.name.as_str()), key("name"), message)?;
+            let cores = group.cores.parse::<Cpus>();
+            let cores = cores.map_err(|error| at(key("cores"), error.to_string()))?;
             require(!cores.is_empty(), key("cores"), "is empty")?;
             // Of the same cores, groups of different kinds have different ones.
             let apart = |kind| matches!((kind, group.kind), (Some(a), Some(b)) if a != b);
@@ -100,24 +148,15 @@ impl DaemonConfig {
             require(few, key("cores_min"), message)?;
             taken.push((cores, group.kind));
             if let Some(Err((wrong, message))) = group.queue.as_ref().map(queued::Config::check) {
-                return Err(DescriptionError::Value {
-                    key: key(&format!("queue.{wrong}")),
-                    message,
-                });
+                return Err(at(key(&format!("queue.{wrong}")), message));
             }
         }
         Ok(())
     }
+}
 
-    fn check_policy(&self) -> Result<(), DescriptionError> {
-        if let Some(name) = &self.policy.compare
-            && let Err(error) = wattio_control::policy(name)
-        {
-            let (key, message) = ("policy.compare".to_owned(), error.to_string());
-            return Err(DescriptionError::Value { key, message });
-        }
-        check_policy(&self.policy.name, &self.policy.settings)
-    }
+fn at(key: impl Into<String>, message: impl Into<String>) -> DescriptionError {
+    DescriptionError::Value { key: key.into(), message: message.into() }
 }
 
 /// Checks the key `name`.
@@ -125,11 +164,15 @@ impl DaemonConfig {
 /// # Errors
 /// [`DescriptionError`] with what is allowed.
 pub fn check_name(name: &str) -> Result<(), DescriptionError> {
+    check_name_of("name", name)
+}
+
+fn check_name_of(key: impl Into<String>, name: &str) -> Result<(), DescriptionError> {
     let simple = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let plain = name.chars().all(simple) && !name.starts_with('.');
     require(
         !name.is_empty() && name.len() <= 64 && plain,
-        "name",
+        key,
         "must be up to 64 letters, digits, '-', '_' or '.': folders are named after it",
     )
 }
@@ -139,6 +182,11 @@ pub fn check_name(name: &str) -> Result<(), DescriptionError> {
 /// # Errors
 /// [`DescriptionError`] with the key, what was wrong and what is allowed.
 pub fn check_policy(name: &str, settings: &Settings) -> Result<(), DescriptionError> {
+    checked_policy(name, settings).map_err(|(key, message)| at(key, message))
+}
+
+/// The same, with the key apart.
+fn checked_policy(name: &str, settings: &Settings) -> Result<(), (String, String)> {
     let resolved = wattio_control::policy(name).and_then(|policy| policy.resolve(settings));
     resolved.map(|_| ()).map_err(|error| {
         let key = match &error {
@@ -147,7 +195,7 @@ pub fn check_policy(name: &str, settings: &Settings) -> Result<(), DescriptionEr
                 format!("policy.settings.{name}")
             }
         };
-        DescriptionError::Value { key, message: error.to_string() }
+        (key, error.to_string())
     })
 }
 

@@ -1,7 +1,9 @@
 //! The daemon's configuration file: one typed schema for `wattiod` and `wattio check`.
 
+mod application;
 mod check;
 
+pub use application::{Application, ApplicationConfig};
 pub use check::{check_name, check_policy};
 
 use crate::groups::GroupConfig;
@@ -29,8 +31,9 @@ pub struct DaemonConfig {
     /// The law.
     #[serde(default)]
     pub policy: PolicyConfig,
-    /// Where client latency comes from.
-    pub latency: LatencyConfig,
+    /// Where client latency comes from; with several applications, each has its own.
+    #[serde(default)]
+    pub latency: Option<LatencyConfig>,
     /// Where utilisation comes from.
     #[serde(default)]
     pub cpu: CpuConfig,
@@ -38,8 +41,11 @@ pub struct DaemonConfig {
     #[serde(default)]
     pub background: Option<BackgroundConfig>,
     /// The groups of cores.
-    #[serde(rename = "group")]
+    #[serde(rename = "group", default)]
     pub groups: Vec<GroupConfig>,
+    /// Several applications, in place of `latency`, `background` and `group`.
+    #[serde(rename = "application", default)]
+    pub applications: Vec<ApplicationConfig>,
     /// The knobs. Shadow mode turns none of them.
     #[serde(rename = "knob", default)]
     pub knobs: Vec<KnobConfig>,
@@ -277,7 +283,7 @@ cores = "0-3"
                 "[[knob]]\nkind = \"cpu.epp\"\n[[knob]]\nkind = \"cpu.epb\"",
                 "cpu.epp, cpu.epb would never act",
             ),
-            ("[[group]]\nname = \"all\"\ncores = \"4\"", "the same name"),
+            ("[[group]]\nname = \"all\"\ncores = \"4\"", "group[1].name: \"all\" is there twice"),
             ("[[knob]]\nkind = \"cpu.cpuset\"\n[[knob]]\nkind = \"cpu.cpuset\"", "2 times"),
             (
                 "[background]\nkind = \"md\"\ndevices = [\"md0\"]\n[[knob]]\nkind = \"background\"\n\
@@ -297,6 +303,77 @@ cores = "0-3"
         }
         let line = refusal("[service]\nlisten = \"everywhere\"");
         assert!(line.starts_with("line 12"), "{line}");
+    }
+
+    const SEVERAL: &str = r#"
+name = "host"
+policy = { bounds = ["mean 10% run"] }
+[[application]]
+name = "redis"
+latency = { kind = "redis", server = "127.0.0.1:6379" }
+[[application.group]]
+name = "redis"
+cores = "0-1"
+[[application]]
+name = "disks"
+policy = { name = "foresight" }
+latency = { kind = "diskstats", devices = ["sda"] }
+[[application.group]]
+name = "disks"
+cores = "2-3"
+"#;
+
+    #[test]
+    fn applications_have_their_own_and_what_the_host_has_for_all() {
+        let config = DaemonConfig::from_toml(SEVERAL).unwrap();
+        let [redis, disks] = config.applications()[..] else { panic!("{config:?}") };
+        assert_eq!((redis.name, disks.name), (Some("redis"), Some("disks")));
+        assert_eq!((redis.policy, redis.cpu), (&config.policy, &config.cpu));
+        assert_eq!((disks.policy.name.as_str(), disks.policy.bounds.len()), ("foresight", 0));
+        assert_eq!(config.all_groups().len(), 2);
+        let alone = DaemonConfig::from_toml(SMALLEST).unwrap();
+        let [alone] = alone.applications()[..] else { panic!("{alone:?}") };
+        assert_eq!((alone.name, alone.groups.len()), (None, 1));
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_application_is_named_with_its_place() {
+        for (from, to, says) in [
+            ("cores = \"2-3\"", "cores = \"1-3\"", "application[1].group[0].cores: 1 already"),
+            ("\"disks\"\ncores", "\"redis\"\ncores", "application[1].group[0].name: \"redis\""),
+            ("\"disks\"\npolicy", "\"redis\"\npolicy", "application[1].name: \"redis\" is there"),
+            ("\"disks\"\npolicy", "\"a/b\"\npolicy", "application[1].name: must be up to 64"),
+            ("foresight", "foresigt", "application[1].policy.name"),
+            (
+                "name = \"host\"",
+                "name = \"host\"\nlatency = { kind = \"diskstats\", devices = [\"a\"] }",
+                "latency: is beside",
+            ),
+            (
+                "[[application.group]]\nname = \"disks\"\ncores = \"2-3\"",
+                "",
+                "application[1].group: is missing",
+            ),
+            (
+                "latency = { kind = \"diskstats\"",
+                "latncy = { kind = \"diskstats\"",
+                "did you mean `latency`",
+            ),
+        ] {
+            let wrong = SEVERAL.replacen(from, to, 1);
+            assert_ne!(wrong, SEVERAL, "{from}");
+            let message = DaemonConfig::from_toml(&wrong).unwrap_err().to_string();
+            assert!(message.contains(says), "{to}\n{message}");
+        }
+        let paced = SEVERAL
+            .replace("latency =", "background = { kind = \"md\", devices = [\"md0\"] }\nlatency =");
+        let message = DaemonConfig::from_toml(&paced).unwrap_err().to_string();
+        assert!(message.contains("background: several applications have one"), "{message}");
+        let message = DaemonConfig::from_toml("name = \"host\"").unwrap_err().to_string();
+        assert!(
+            message.contains("latency: is missing: a [latency] table, or an [[app"),
+            "{message}"
+        );
     }
 
     #[test]

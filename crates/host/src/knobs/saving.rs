@@ -2,7 +2,8 @@
 //! found, at full speed.
 //!
 //! Their values do not depend on how far the law slows things: any group with fewer cores or a lower
-//! frequency than it has, or drives that may sleep, is saving.
+//! frequency than it has, or drives that may sleep, is saving. Where an application is at full speed,
+//! what its cores share stays as at full speed.
 
 use crate::Root;
 use crate::groups::Group;
@@ -121,6 +122,10 @@ impl Knob for SavingKnob {
         machine: &mut dyn MachineView,
     ) -> Result<Vec<Assignment>, MachineError> {
         let saves = self.saves(setting);
+        let free = |place: &Place| match &place.cpus {
+            Some(cpus) => !cpus.meets(&setting.at_full),
+            None => setting.at_full.is_empty(),
+        };
         let online = if self.places.iter().any(|place| place.cpus.is_some()) {
             let list = machine.read(&Address::new("file", &format!("{CPU_FOLDER}/online")));
             list.ok().and_then(|text| text.parse::<Cpus>().ok())
@@ -132,7 +137,8 @@ impl Knob for SavingKnob {
             _ => true,
         };
         let places = self.places.iter().filter(is_on);
-        let mut assignments: Vec<_> = places.map(|place| place.assignment(saves)).collect();
+        let mut assignments: Vec<_> =
+            places.map(|place| place.assignment(saves && free(place))).collect();
         if !saves {
             assignments.reverse();
         }

@@ -147,7 +147,7 @@ fn finish(ended: &Ended, json: bool) -> Result<ExitCode> {
         say(&serde_json::to_string(&ended.status)?);
     } else {
         say(&status_text::verdict(&ended.status));
-        if let Some(folder) = &ended.folder {
+        for folder in &ended.folders {
             say(&format!("results: {0}\nreport:  wattio report {0}", folder.display()));
         }
     }

@@ -35,13 +35,18 @@ pub struct Status {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wattiod set plf 0.1       up to 10 % above the latency at full speed, from now on")]
+  wattiod set plf 0.1       up to 10 % above the latency at full speed, from now on
+  wattiod set plf 0.1 --application redis
+                            of one of several applications")]
 pub struct Set {
     /// Which value: `plf`, the latency tolerance (0.1 is 10 % above the latency at full speed).
     name: String,
     /// Its new value.
     #[arg(allow_negative_numbers = true)]
     value: f64,
+    /// Of which application, where the daemon governs several; of all where none is named.
+    #[arg(long, value_name = "NAME")]
+    application: Option<String>,
     /// The daemon's control socket.
     #[arg(long)]
     socket: Option<PathBuf>,
@@ -112,7 +117,8 @@ impl Set {
                 BadInput::new(format!("plf = {}: it is a number such as 0.1", self.value)).into()
             );
         }
-        tell(self.socket.as_ref(), &Request::SetTolerance { tolerance: self.value })
+        let (tolerance, application) = (self.value, self.application.clone());
+        tell(self.socket.as_ref(), &Request::SetTolerance { tolerance, application })
     }
 }
 

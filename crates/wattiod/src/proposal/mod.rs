@@ -229,10 +229,13 @@ fn of_devices(root: &Root, findings: &mut Vec<Finding>) -> Option<Measured> {
 fn answers(root: &Root, place: &str, table: &str, findings: &mut Vec<Finding>) -> bool {
     let what = format!("latency: {place}");
     let all = format!("name = \"x\"\n[latency]\n{table}[[group]]\nname = \"x\"\ncores = \"0\"\n");
-    let finding = match DaemonConfig::from_toml(&all) {
-        Ok(config) => Finding { what, ..latency(&config.latency, root, PERIOD) },
-        Err(error) => Finding::new(&what, false, error.to_string()),
+    let config = DaemonConfig::from_toml(&all);
+    let told = config.map(|config| config.latency.map(|config| latency(&config, root, PERIOD)));
+    let finding = match told {
+        Ok(told) => told.map(|told| Finding { what: what.clone(), ..told }),
+        Err(error) => Some(Finding::new(&what, false, error.to_string())),
     };
+    let Some(finding) = finding else { return false };
     let ok = finding.ok;
     findings.push(finding);
     ok
@@ -318,7 +321,7 @@ fn opens(
     let text = format!("{head}{key}[[knob]]\nkind = \"{knob}\"\n");
     let config = DaemonConfig::from_toml(&text).map_err(|error| error.to_string())?;
     let groups: Vec<Group> =
-        groups::resolve(&config.groups, topology).map_err(|error| error.to_string())?;
+        groups::resolve(&config.all_groups(), topology).map_err(|error| error.to_string())?;
     config.knobs.iter().try_for_each(|config| match config.open(root, topology, &groups) {
         Ok(_) => Ok(()),
         Err(error) => {

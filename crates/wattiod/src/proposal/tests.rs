@@ -87,7 +87,7 @@ fn a_server_with_a_page_is_read_where_it_listens() {
     host.process(9, "etcd", &["etcd", &urls], "/system.slice/etcd.service");
     host.cpuset("/system.slice/etcd.service");
     let (config, text) = host.propose(None);
-    let LatencyConfig::Prometheus(latency) = &config.latency else { panic!("{text}") };
+    let Some(LatencyConfig::Prometheus(latency)) = &config.latency else { panic!("{text}") };
     assert_eq!(latency.url, format!("http://{place}/metrics"));
     assert_eq!((config.name.as_str(), config.groups[0].cores.as_str()), ("etcd", "1-3"));
     assert_eq!(config.groups[0].cgroup.as_deref(), Some("/system.slice/etcd.service"));
@@ -131,7 +131,7 @@ fn an_array_stands_for_its_disks() {
         host.file(&format!("/sys/block/md0/slaves/{part}/size"), "8");
     }
     let (config, _) = host.propose(None);
-    let LatencyConfig::Diskstats(latency) = &config.latency else { panic!("{config:?}") };
+    let Some(LatencyConfig::Diskstats(latency)) = &config.latency else { panic!("{config:?}") };
     assert_eq!(latency.devices, ["sda", "md0"]);
     assert_eq!((config.name.as_str(), config.groups[0].cores.as_str()), ("storage", "0-3"));
     assert!(config.knobs.is_empty());

@@ -55,6 +55,29 @@ fn a_number_that_is_none_is_left_out() {
     assert!(!text.contains("NaN") && !text.to_lowercase().contains("inf\n"), "{text}");
 }
 
+/// The host has one uptime and one processor; the rest is of each application.
+#[test]
+fn applications_are_told_apart_and_the_host_is_told_once() {
+    let named = |name: &str| Status { application: Some(name.to_owned()), ..full_status() };
+    let text = metrics_text(&Status { others: vec![named("disks")], ..named("redis") });
+    for line in [
+        r#"wattio_requests_per_second{application="disks"} "#,
+        r#"wattio_cores{application="redis",group="storage"} "#,
+        r#"wattio_state{application="disks",state="stable"} 1"#,
+        "wattio_uptime_seconds 3600.5",
+        "process_cpu_seconds_total 1.25",
+    ] {
+        assert!(text.lines().any(|told| told.starts_with(line)), "{line}\n{text}");
+    }
+    let series: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.rsplit_once(' '))
+        .filter(|(s, _)| !s.starts_with('#'))
+        .collect();
+    let names: BTreeSet<_> = series.iter().map(|(name, _)| name).collect();
+    assert_eq!(names.len(), series.len(), "a series is there twice");
+}
+
 /// Group names come from a file that an operator writes.
 #[test]
 fn labels_are_escaped() {

@@ -14,6 +14,8 @@ pub fn full_status() -> Status {
         version: "1.2.3".to_owned(),
         mode: "observe".to_owned(),
         name: "etcd \"seven\"".to_owned(),
+        application: None,
+        others: Vec::new(),
         policy: "pacer".to_owned(),
         state: Some("stable".to_owned()),
         reason: "there is room: fewer cores".to_owned(),

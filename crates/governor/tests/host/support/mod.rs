@@ -19,7 +19,8 @@ pub use world::{
 use machine::store;
 use std::time::Duration;
 use wattio_governor::{
-    Actuator, CoreGroup, Governor, GovernorSettings, Parts, RestorableWriter, Restored, Tick,
+    Actuator, CoreGroup, Governor, GovernorSettings, Parts, Requester, RestorableWriter, Restored,
+    Tick,
 };
 use wattio_law::{Action, GroupLimits, Law, Limits, Observation};
 use wattio_units::Seconds;
@@ -52,16 +53,19 @@ pub fn parts(world: &Shared, sources: Sources, law: Box<dyn Law>, limits: &Limit
         limits: limits.clone(),
         saving_max: None,
     };
+    let groups: Vec<_> = limits.groups.iter().enumerate().map(group).collect();
+    let actuator = Actuator { knobs: knobs(world), writer: open_writer(world, "boot").0 };
     Parts {
         law,
         bounds: Vec::new(),
-        groups: limits.groups.iter().enumerate().map(group).collect(),
+        machine: Requester::alone(Some(actuator), &groups),
+        groups,
         latency: sources.latency,
         cpu: sources.cpu,
         background: Some(sources.background),
         power: Some(sources.power),
+        power_is_shared: false,
         guards: Vec::new(),
-        actuator: Some(Actuator { knobs: knobs(world), writer: open_writer(world, "boot").0 }),
         shadow_model: None,
         settings: GovernorSettings::default(),
     }

@@ -6,7 +6,7 @@ use crate::knobs::KnobConfig;
 use crate::topology::Topology;
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
-use wattio_governor::{Address, FileStore, RestorableWriter, Setting};
+use wattio_governor::{Address, Cpus, FileStore, RestorableWriter, Setting};
 use wattio_law::DriveAction;
 
 /// Kept as a file: one that a test writes may still be open in another test's child, and does not
@@ -79,6 +79,7 @@ fn setting(drives: DriveAction) -> Setting {
         background: Vec::new(),
         background_share: 1.0,
         full_speed: false,
+        at_full: Cpus::default(),
     }
 }
 

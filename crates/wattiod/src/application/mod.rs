@@ -1,10 +1,10 @@
-//! The daemon around the governor: accounts, events, status, answers.
+//! One application that the daemon governs: its governor, and around it accounts, events, status.
 
 mod view;
 
 use crate::alternation::{AT_FULL_SPEED, Alternation, Condition, Plan, Window};
 use crate::compared::Compared;
-use crate::control::{Answer, Request};
+use crate::daemon::{Mode, Next};
 use crate::status::{EventStatus, Status};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,26 +17,6 @@ use wattio_host::overhead::Overhead;
 use wattio_law::{Action, DriveAction, GroupLimits, GroupObservation};
 use wattio_model::Fitter;
 
-/// Whether the daemon acts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Shadow mode: acts on nothing.
-    Observe,
-    /// Turns knobs.
-    Run,
-}
-
-impl Mode {
-    /// Its name on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Observe => "observe",
-            Self::Run => "run",
-        }
-    }
-}
-
 /// A group as shown in the status.
 #[derive(Clone, Debug)]
 pub struct GroupInfo {
@@ -48,12 +28,14 @@ pub struct GroupInfo {
     pub turns_frequency: bool,
 }
 
-/// What a daemon is made of.
-pub struct DaemonParts {
-    /// Whether it acts.
+/// What an application is made of.
+pub struct ApplicationParts {
+    /// Whether the daemon acts.
     pub mode: Mode,
     /// Name of the configuration.
-    pub name: String,
+    pub host: String,
+    /// Its own name; `None` if it is the only one.
+    pub name: Option<String>,
     /// Name of the law.
     pub policy: String,
     /// Name of the latency source.
@@ -72,9 +54,9 @@ pub struct DaemonParts {
     pub journal: Option<Journal>,
 }
 
-/// The daemon.
-pub struct Daemon {
-    parts: DaemonParts,
+/// An application.
+pub struct Application {
+    parts: ApplicationParts,
     started: Duration,
     full: Action,
     events: VecDeque<EventStatus>,
@@ -90,24 +72,13 @@ pub struct Daemon {
     untold: Vec<EventStatus>,
 }
 
-/// What is to be done after a tick.
-#[derive(Debug)]
-pub struct Next {
-    /// When the next tick is due.
-    pub at: Duration,
-    /// Whether a window ended.
-    pub stepped: bool,
-    /// What happened, for the log.
-    pub events: Vec<EventStatus>,
-}
-
 /// Events that the status shows.
-const EVENTS_SHOWN: usize = 50;
+pub(crate) const EVENTS_SHOWN: usize = 50;
 
-impl Daemon {
+impl Application {
     /// Starts now.
     #[must_use]
-    pub fn new(parts: DaemonParts, clock: &dyn Clock) -> Self {
+    pub fn new(parts: ApplicationParts, clock: &dyn Clock) -> Self {
         let groups = parts.groups.iter().map(|group| group.limits.full()).collect();
         let full = Action { groups, drives: DriveAction::Own, background: Vec::new() };
         let now = clock.now();
@@ -182,37 +153,48 @@ impl Daemon {
         Next { at: tick.next.min(turn), stepped, events }
     }
 
-    /// Answers a request from the socket.
-    pub fn answer(&mut self, request: &Request, clock: &dyn Clock) -> Answer {
+    /// Its name; `None` if it is the only one.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.parts.name.as_deref()
+    }
+
+    /// Another latency tolerance from the next step on; says so, or why not.
+    ///
+    /// # Errors
+    /// Why it stays as it is.
+    pub fn set_tolerance(&mut self, tolerance: f64) -> Result<String, String> {
         let governor = &mut self.parts.governor;
-        let message = match request {
-            Request::Status {} => return Answer::Status { status: Box::new(self.status(clock)) },
-            Request::SetTolerance { tolerance } => {
-                let Some(before) = governor.driver().tolerance() else {
-                    let message = format!("policy {} has no latency bound", self.parts.policy);
-                    return Answer::Refused { message };
-                };
-                if let Err(error) = check_tolerance(&self.parts.policy, *tolerance) {
-                    return Answer::Refused { message: error.to_string() };
-                }
-                governor.set_latency_tolerance(*tolerance);
-                format!("the latency tolerance is now {tolerance}, it was {before}")
-            }
-            Request::Pause {} => {
-                governor.pause();
-                "paused: full speed from the next window on, until resumed".to_owned()
-            }
-            Request::Resume {} => {
-                governor.resume();
-                "resumed".to_owned()
-            }
+        let Some(before) = governor.driver().tolerance() else {
+            return Err(format!("policy {} has no latency bound", self.parts.policy));
         };
-        self.tell(Severity::Info, message.clone(), clock.utc_ns());
-        Answer::Done { message }
+        check_tolerance(&self.parts.policy, tolerance).map_err(|error| error.to_string())?;
+        governor.set_latency_tolerance(tolerance);
+        Ok(format!("the latency tolerance is now {tolerance}, it was {before}"))
+    }
+
+    /// Full speed until resumed.
+    pub fn pause(&mut self) {
+        self.parts.governor.pause();
+    }
+
+    /// Ends a pause, and closes the breaker.
+    pub fn resume(&mut self) {
+        self.parts.governor.resume();
+    }
+
+    /// Whether an operator paused it.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.parts.governor.is_paused()
     }
 
     /// Records an event from outside the loop.
     pub fn tell(&mut self, severity: Severity, message: String, utc_ns: u64) {
+        let message = match &self.parts.name {
+            Some(name) => format!("{name}: {message}"),
+            None => message,
+        };
         let event = EventStatus { utc_ns, severity, message };
         self.keep(|journal| journal.event(&event));
         if self.events.len() == EVENTS_SHOWN {
@@ -222,19 +204,19 @@ impl Daemon {
         self.untold.push(event);
     }
 
-    /// Ends: restores the machine and closes the journal. The machine is restored whatever else
-    /// fails.
+    /// Restores the machine, for all applications on it.
     ///
     /// # Errors
     /// When the snapshot could not be brought up to date.
-    pub fn end(mut self, clock: &dyn Clock) -> (Result<Restored, SnapshotError>, Status) {
-        let restored = match self.parts.governor.actuator() {
-            Some(actuator) => actuator.writer.restore(),
-            None => Ok(Restored::default()),
-        };
+    pub fn restore(&mut self) -> Result<Restored, SnapshotError> {
+        self.parts.governor.restore()
+    }
+
+    /// Closes the journal with the last status, which is returned.
+    pub fn end(mut self, clock: &dyn Clock) -> Status {
         let status = self.status(clock);
         self.keep(|journal| journal.keep(&status));
-        (restored, status)
+        status
     }
 
     /// The folder of the journal.
@@ -248,17 +230,9 @@ impl Daemon {
         self.parts.journal = journal;
     }
 
-    /// What outlives a reload: the journal, and whether an operator paused.
-    pub fn take_journal_and_pause(&mut self) -> (Option<Journal>, bool) {
-        (self.parts.journal.take(), self.parts.governor.is_paused())
-    }
-
-    /// Continues with what [`Daemon::take_journal_and_pause`] returned.
-    pub fn go_on(&mut self, (journal, paused): (Option<Journal>, bool)) {
-        self.record(journal);
-        if paused {
-            self.parts.governor.pause();
-        }
+    /// Gives the journal away.
+    pub fn take_journal(&mut self) -> Option<Journal> {
+        self.parts.journal.take()
     }
 
     fn account(&mut self, step: Stepped, clock: &dyn Clock) {
@@ -279,7 +253,7 @@ impl Daemon {
             };
             alternation.window(clock.now(), &window);
         }
-        let DaemonParts { compared, ledger, .. } = &mut self.parts;
+        let ApplicationParts { compared, ledger, .. } = &mut self.parts;
         if let Some(compared) = compared {
             let estimate_w = |groups: &[GroupObservation]| ledger.estimate_w(groups, rate);
             compared.window(clock.now(), &step.truth, estimate_w);

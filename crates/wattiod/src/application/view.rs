@@ -1,14 +1,15 @@
-//! The daemon's status.
+//! An application's status.
 
-use super::{Daemon, GroupInfo, Mode};
+use super::{Application, GroupInfo};
 use crate::alternation::Alternation;
 use crate::compared::Compared;
+use crate::daemon::Mode;
 use crate::status::{Counts, GroupStatus, LatencyStatus, PowerStatus, ShadowStatus, Status};
 use wattio_governor::Clock;
 use wattio_law::BoundAccount;
 use wattio_units::Seconds;
 
-impl Daemon {
+impl Application {
     /// Everything an operator may want to see.
     #[must_use]
     pub fn status(&self, clock: &dyn Clock) -> Status {
@@ -18,7 +19,8 @@ impl Daemon {
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             mode: parts.mode.name().to_owned(),
-            name: parts.name.clone(),
+            name: parts.host.clone(),
+            application: parts.name.clone(),
             policy: parts.policy.clone(),
             state: parts.governor.driver().insight().mode.map(str::to_owned),
             reason: last.map_or("starting", |step| step.insight.reason).to_owned(),
@@ -36,6 +38,7 @@ impl Daemon {
             counts: self.counts(),
             own: self.own.cost(),
             events: self.events.iter().cloned().collect(),
+            others: Vec::new(),
         }
     }
 

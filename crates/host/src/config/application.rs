@@ -1,0 +1,83 @@
+//! The applications of a configuration: one without a name, or several with theirs.
+
+use super::{DaemonConfig, PolicyConfig};
+use crate::groups::GroupConfig;
+use crate::sources::{BackgroundConfig, CpuConfig, LatencyConfig};
+use serde::Deserialize;
+
+/// One of several applications on the host, each with its own cores, latency and bounds.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApplicationConfig {
+    /// Its name, in metrics and results.
+    pub name: String,
+    /// The law, if it is not the one of the configuration's `[policy]`.
+    #[serde(default)]
+    pub policy: Option<PolicyConfig>,
+    /// Where its clients' latency comes from.
+    pub latency: LatencyConfig,
+    /// Where utilisation comes from, if not from where the configuration's `[cpu]` says.
+    #[serde(default)]
+    pub cpu: Option<CpuConfig>,
+    /// Where the progress of background work comes from; of one application only.
+    #[serde(default)]
+    pub background: Option<BackgroundConfig>,
+    /// Its groups of cores.
+    #[serde(rename = "group", default)]
+    pub groups: Vec<GroupConfig>,
+}
+
+/// An application, however it is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Application<'a> {
+    /// Its name; `None` if it is the only one.
+    pub name: Option<&'a str>,
+    /// The law.
+    pub policy: &'a PolicyConfig,
+    /// Where its clients' latency comes from.
+    pub latency: &'a LatencyConfig,
+    /// Where utilisation comes from.
+    pub cpu: &'a CpuConfig,
+    /// Where the progress of background work comes from.
+    pub background: Option<&'a BackgroundConfig>,
+    /// Its groups of cores.
+    pub groups: &'a [GroupConfig],
+}
+
+impl Application<'_> {
+    /// A key of it, as messages name it.
+    pub(super) fn key(&self, at: usize, key: &str) -> String {
+        self.name.map_or_else(|| key.to_owned(), |_| format!("application[{at}].{key}"))
+    }
+}
+
+impl DaemonConfig {
+    /// The applications, at least one in a configuration that was checked; knobs and groups are in
+    /// the same order.
+    #[must_use]
+    pub fn applications(&self) -> Vec<Application<'_>> {
+        let one = self.latency.as_ref().map(|latency| Application {
+            name: None,
+            policy: &self.policy,
+            latency,
+            cpu: &self.cpu,
+            background: self.background.as_ref(),
+            groups: &self.groups,
+        });
+        let several = self.applications.iter().map(|application| Application {
+            name: Some(&application.name),
+            policy: application.policy.as_ref().unwrap_or(&self.policy),
+            latency: &application.latency,
+            cpu: application.cpu.as_ref().unwrap_or(&self.cpu),
+            background: application.background.as_ref(),
+            groups: &application.groups,
+        });
+        one.into_iter().chain(several).collect()
+    }
+
+    /// The groups of all applications, in their order.
+    #[must_use]
+    pub fn all_groups(&self) -> Vec<GroupConfig> {
+        self.applications().iter().flat_map(|application| application.groups.to_vec()).collect()
+    }
+}
