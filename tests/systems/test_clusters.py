@@ -20,6 +20,8 @@ from wattio.systems.cluster import Cluster
 from wattio.systems.commands import wait_until
 from wattio.systems.networks import Loopback, Namespaces
 
+from systems.killing import kill
+
 HERE = Path(__file__).parent
 MIB = 2**20
 WRITTEN_BYTES = 16 * MIB
@@ -206,9 +208,7 @@ def check_deletes(storage: Cluster, folder: Path) -> None:
 def check_death(storage: Cluster, part: str, words: str = "") -> None:
     """A server that dies is named, with its last words."""
     daemon = next(one for one in storage._daemons() if one.part == part)
-    [pid] = servers.running([daemon.program], daemon.folder)
-    os.kill(pid, signal.SIGKILL)
-    assert wait_until(lambda: not servers.running([daemon.program], daemon.folder), 10.0)
+    kill(daemon.program, daemon.folder)
     with pytest.raises(SystemFailed, match=f"^{part}: {daemon.program} has ended: {words}"):
         storage.verify_mount()
 
@@ -272,9 +272,7 @@ def test_a_server_of_nfs_serves_and_goes(need: Callable[..., None], tmp_path: Pa
         assert (storage._data[0] / "file").read_text() == "over the network"
         assert storage.describe()["server_version"] is not None
         daemon = storage._daemons()[0]
-        [pid] = servers.running([daemon.program], daemon.folder)
-        os.kill(pid, signal.SIGKILL)
-        assert wait_until(lambda: not servers.running([daemon.program], daemon.folder), 10.0)
+        kill(daemon.program, daemon.folder)
         with pytest.raises(SystemFailed, match=r"^server: ganesha\.nfsd has ended: .*nfs-ganesha"):
             storage._check_daemons()
     finally:

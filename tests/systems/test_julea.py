@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import configparser
 import json
-import os
-import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -15,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from wattio.errors import SystemFailed
-from wattio.systems import julea, julea_setup, julea_status, servers
+from wattio.systems import julea, julea_setup, julea_status
 from wattio.systems.cluster import READY_S
 from wattio.systems.julea_setup import Options
 from wattio.systems.networks import Network
 
 from systems.doubled import Doubles, install
+from systems.killing import kill
 
 OUTPUTS = Path(__file__).parents[1] / "data" / "outputs"
 FOLDERS = dict.fromkeys(("julea-config", "julea-server", "julea-statistics", "julea-fuse"), "bin")
@@ -85,9 +84,7 @@ def test_it_is_said_which_server_died(tmp_path: Path) -> None:
         made.deploy()
         made.start()
         made.mount(1)
-        daemon = made._daemons()[1]
-        [pid] = servers.running(["julea-server"], daemon.folder)
-        os.kill(pid, signal.SIGKILL)
+        kill("julea-server", made._daemons()[1].folder)
         with pytest.raises(SystemFailed, match=r"^server 2: julea-server has ended: it said noth"):
             made.verify_mount()
     finally:

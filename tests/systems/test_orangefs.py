@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from wattio.errors import HostError, SystemFailed
-from wattio.systems import commands, orangefs, orangefs_setup, orangefs_status, servers
+from wattio.systems import commands, orangefs, orangefs_setup, orangefs_status
 from wattio.systems.installed import NO_PACKAGE
 from wattio.systems.networks import Network
 from wattio.systems.orangefs_setup import Options, Server
 
 from systems.doubled import Double, Doubles, install
+from systems.killing import kill
 
 OUTPUTS = Path(__file__).parents[1] / "data" / "outputs"
 FOLDERS = {"pvfs2-server": "sbin", "pvfs2-ping": "bin", "pvfs2fuse": "bin"}
@@ -83,15 +82,13 @@ def test_it_is_said_which_server_died(tmp_path: Path) -> None:
         made.deploy()
         made.start()
         made.mount(1)
-        [pid] = servers.running(["pvfs2-server"], made._server(3).folder)
-        os.kill(pid, signal.SIGKILL)
+        kill("pvfs2-server", made._server(3).folder)
         words = r"^server 3: pvfs2-server has ended: PVFS2 Server on node node3 version"
         with pytest.raises(SystemFailed, match=words):
             made.verify_mount()
         # So it is at the start, and at once.
         made._server(2).log.write_text("Error: no space")
-        [pid] = servers.running(["pvfs2-server"], made._server(2).folder)
-        os.kill(pid, signal.SIGKILL)
+        kill("pvfs2-server", made._server(2).folder)
         made._begin = lambda daemons: None  # type: ignore[method-assign]
         with pytest.raises(SystemFailed, match=r"^server 2: pvfs2-server has ended: Error: no sp"):
             made.start()
