@@ -2,8 +2,9 @@
 //!
 //! A page from elsewhere may make a browser ask an address on this host under a name of its own
 //! (DNS rebinding) and read the answer. The name is then in the `Host` header: only known names
-//! are answered. An IP address cannot be rebound.
+//! are answered. An IP address cannot be rebound. Where there is a token, only who knows it is answered.
 
+use crate::{ServiceSettings, Token};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderName, HeaderValue};
@@ -36,8 +37,9 @@ const HEADERS: [(HeaderName, HeaderValue); 6] = [
 ];
 
 /// Puts the guard before all routes.
-pub(super) fn guarded(router: Router, host_names: &[String], program: &'static str) -> Router {
-    let known = Known { host_names: host_names.into(), program };
+pub(super) fn guarded(router: Router, settings: &ServiceSettings, program: &'static str) -> Router {
+    let host_names = settings.host_names.as_slice().into();
+    let known = Known { host_names, token: settings.token.clone(), program };
     router.layer(from_fn_with_state(known, guard))
 }
 
@@ -45,6 +47,7 @@ pub(super) fn guarded(router: Router, host_names: &[String], program: &'static s
 #[derive(Clone)]
 struct Known {
     host_names: Arc<[String]>,
+    token: Option<Token>,
     program: &'static str,
 }
 
@@ -70,14 +73,23 @@ fn refusal(request: &Request, known: &Known) -> Option<Response> {
         return Some((StatusCode::METHOD_NOT_ALLOWED, allow, message).into_response());
     }
     let host = only_host(request.headers());
-    if host.is_some_and(|host| host_is_allowed(host, &known.host_names)) {
-        return None;
+    if !host.is_some_and(|host| host_is_allowed(host, &known.host_names)) {
+        let message = format!(
+            "this name is not known here; ask for an IP address or localhost, or add the name to \
+             the names of the page in the configuration of {program}\n"
+        );
+        return Some((StatusCode::FORBIDDEN, message).into_response());
     }
-    let message = format!(
-        "this name is not known here; ask for an IP address or localhost, or add the name to the \
-         names of the page in the configuration of {program}\n"
-    );
-    Some((StatusCode::FORBIDDEN, message).into_response())
+    if known.token.as_ref().is_some_and(|token| !token.is_given(request.headers())) {
+        // A browser then asks its user.
+        let asks = [(header::WWW_AUTHENTICATE, format!("Basic realm=\"{program}\""))];
+        let message = format!(
+            "the token of this {program} is needed: as `Authorization: Bearer TOKEN`, or as the \
+             password of any name\n"
+        );
+        return Some((StatusCode::UNAUTHORIZED, asks, message).into_response());
+    }
+    None
 }
 
 /// The `Host` header, where there is exactly one.

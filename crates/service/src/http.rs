@@ -4,8 +4,9 @@ use crate::app_state::AppState;
 use crate::metrics::Format;
 use crate::places::Places;
 use crate::socket::ACCEPT_REST;
+use crate::tls::Renewable;
 use crate::write_timeout::{Patience, Served, WriteTimeout};
-use crate::{Program, ServiceError, events, guard, page};
+use crate::{Program, ServiceError, ServiceSettings, events, guard, page};
 use axum::Router;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -19,12 +20,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 
 /// How long a connection may take to read anything of an answer, and all of it.
 const PATIENCE: Patience =
     Patience { nothing: Duration::from_secs(10), all: Duration::from_secs(60) };
-/// How long a connection may take to send its next request's head.
+/// How long a connection may take to send its next request's head, and before it to agree on TLS.
 const HEAD_WAIT: Duration = Duration::from_secs(10);
 /// The most bytes that the kernel keeps for a connection that does not read; it takes twice as much
 /// memory for them. A page that is open reads some kilobytes with each step.
@@ -52,14 +55,14 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// The routes.
-pub(super) fn router<P: Program>(state: &AppState<P>, host_names: &[String]) -> Router {
+pub(super) fn router<P: Program>(state: &AppState<P>, settings: &ServiceSettings) -> Router {
     let live = Router::new()
         .route("/v1/status", get(status::<P>))
         .route("/v1/events", get(events::events::<P>))
         .route("/v1/history", get(history::<P>))
         .route("/metrics", get(metrics::<P>))
         .with_state(state.clone());
-    guard::guarded(live.merge(page::router(P::VIEW)), host_names, P::NAME)
+    guard::guarded(live.merge(page::router(P::VIEW)), settings, P::NAME)
 }
 
 async fn status<P: Program>(State(state): State<AppState<P>>) -> Response {
@@ -78,7 +81,7 @@ async fn metrics<P: Program>(State(state): State<AppState<P>>, headers: HeaderMa
 }
 
 /// Accepts connections for ever.
-pub(super) async fn serve(listener: TcpListener, router: Router) {
+pub(super) async fn serve(listener: TcpListener, router: Router, tls: Option<Renewable>) {
     let mut places = Places::default();
     loop {
         let Ok((stream, from)) = listener.accept().await else {
@@ -89,8 +92,22 @@ pub(super) async fn serve(listener: TcpListener, router: Router) {
         // Events are small and must not wait for each other; if this fails they are only late.
         let _ = stream.set_nodelay(true);
         let served = Served::now();
-        let task = tokio::spawn(connection(stream, router.clone(), served.clone()));
+        let acceptor = tls.as_ref().map(|tls| TlsAcceptor::from(tls.current()));
+        let task = tokio::spawn(accepted(stream, acceptor, router.clone(), served.clone()));
         places.enter(from.ip(), served, task.abort_handle());
+    }
+}
+
+/// Agrees on TLS first where the page has it. Whoever does not, or is too slow, is left.
+async fn accepted(
+    stream: TcpStream,
+    acceptor: Option<TlsAcceptor>,
+    router: Router,
+    served: Served,
+) {
+    let Some(acceptor) = acceptor else { return connection(stream, router, served).await };
+    if let Ok(Ok(stream)) = timeout(HEAD_WAIT, acceptor.accept(stream)).await {
+        connection(stream, router, served).await;
     }
 }
 

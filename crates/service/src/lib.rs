@@ -18,9 +18,12 @@ mod page;
 mod places;
 mod protocol;
 mod socket;
+pub mod tls;
+mod token;
 mod write_timeout;
 
 pub use protocol::{Answer, LINE_BYTES_MAX, read_request};
+pub use token::{Token, TokenError};
 
 use metrics::Family;
 use serde::Serialize;
@@ -31,6 +34,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use thiserror::Error;
+use tls::Renewable;
 use tokio::sync::{Semaphore, oneshot, watch};
 
 /// A program that is shown and told: what it publishes, and what its operators may ask.
@@ -73,6 +77,10 @@ pub struct ServiceSettings {
     pub socket: Option<PathBuf>,
     /// The group that may use the control socket, besides its owner.
     pub socket_group: Option<u32>,
+    /// With what page and metrics are served by HTTPS; without it by HTTP.
+    pub tls: Option<tls::Files>,
+    /// What who asks for page and metrics has to know.
+    pub token: Option<Token>,
 }
 
 /// An operator's request to the loop, never one for the status.
@@ -117,6 +125,9 @@ pub enum ServiceError {
         /// The operating system's error.
         error: std::io::Error,
     },
+    /// Certificate or key of the page.
+    #[error("service.tls: {0}")]
+    Tls(#[from] tls::TlsError),
     /// Thread or runtime.
     #[error("cannot start the thread of page and control socket: {0}")]
     Thread(std::io::Error),
@@ -128,6 +139,7 @@ pub struct Service {
     http_address: Option<SocketAddr>,
     /// A permit less for each page that is open.
     streams: Option<Arc<Semaphore>>,
+    tls: Option<Renewable>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -175,15 +187,18 @@ impl Service {
     pub fn open<P: Program>(settings: ServiceSettings) -> Result<Opened<P>, ServiceError> {
         let (stop, stopped) = oneshot::channel();
         let (begin, begun) = oneshot::channel();
+        let tls = settings.tls.clone().map(Renewable::read).transpose()?;
+        let identity = tls.clone();
         let (opened, open) = mpsc::sync_channel(1);
         let thread = std::thread::Builder::new()
             .name(format!("{}-service", P::NAME))
-            .spawn(move || run::<P>(&settings, begun, stopped, &opened))
+            .spawn(move || run::<P>(&settings, identity, begun, stopped, &opened))
             .map_err(ServiceError::Thread)?;
         let http_address = open.recv().map_err(|_| {
             ServiceError::Thread(std::io::Error::other("it ended before it was ready"))
         })??;
-        let service = Self { http_address, streams: None, stop: Some(stop), thread: Some(thread) };
+        let (stop, thread) = (Some(stop), Some(thread));
+        let service = Self { http_address, streams: None, tls, stop, thread };
         Ok(Opened { begin, service })
     }
 
@@ -191,6 +206,14 @@ impl Service {
     #[must_use]
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http_address
+    }
+
+    /// Reads certificate and key again, for connections that come from now on.
+    ///
+    /// # Errors
+    /// Which file is wrong, and why; what was read before stays in force.
+    pub fn renew(&self) -> Result<(), tls::TlsError> {
+        self.tls.as_ref().map_or(Ok(()), Renewable::renew)
     }
 
     /// Whether anybody has the page open.
@@ -215,6 +238,7 @@ impl Drop for Service {
 /// ends every connection.
 fn run<P: Program>(
     settings: &ServiceSettings,
+    tls: Option<Renewable>,
     begun: oneshot::Receiver<app_state::AppState<P>>,
     stopped: oneshot::Receiver<()>,
     opened: &mpsc::SyncSender<Result<Option<SocketAddr>, ServiceError>>,
@@ -235,7 +259,7 @@ fn run<P: Program>(
         let Ok(state) = begun.await else { return };
         tokio::spawn(state.clone().remember());
         if let Some((listener, _)) = listeners.page {
-            tokio::spawn(http::serve(listener, http::router(&state, &settings.host_names)));
+            tokio::spawn(http::serve(listener, http::router(&state, settings), tls));
         }
         if let Some(control) = listeners.control {
             tokio::spawn(control.serve(state));

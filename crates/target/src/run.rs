@@ -90,7 +90,8 @@ pub fn run(options: &Options, passed: Vec<Listener>) -> Result<()> {
     let (requests, requested) = channel();
     let service = service.serve(seen, requests);
     if let Some(address) = service.http_address() {
-        log(Priority::Info, &format!("page and metrics on http://{address}/"));
+        let scheme = if options.service.tls.is_some() { "https" } else { "http" };
+        log(Priority::Info, &format!("page and metrics on {scheme}://{address}/"));
     }
     inbox.forward(requested)?;
     let serving = Serving::begin(server, &inbox)?;
@@ -117,6 +118,10 @@ pub fn run(options: &Options, passed: Vec<Listener>) -> Result<()> {
             Some(Message::Stop) => break,
             Some(Message::Reload) => {
                 log(Priority::Warning, "the configuration is read at the start only");
+                if let Err(error) = service.renew() {
+                    let message = format!("service.tls: {error}; the page keeps what it had");
+                    log(Priority::Error, &message);
+                }
             }
             Some(Message::Request(request)) => {
                 answer(request, &mut governing, &handle, &clock);

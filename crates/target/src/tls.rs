@@ -1,98 +1,13 @@
-//! TLS: certificates from files, and what becomes of the bytes of a connection.
+//! TLS: what becomes of the bytes of a connection.
 
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig, ServerConnection};
+pub use wattio_service::tls::{Files, Identity, TlsError};
+
+use rustls::ServerConnection;
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use thiserror::Error;
 use wattio_ring::Part;
 
 /// Room for what is received.
 const RECEIVED_BYTES: usize = 64 << 10;
-
-/// Files that TLS needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Files {
-    /// The certificate, with those that lead to its authority, in PEM.
-    pub certificate: PathBuf,
-    /// Its key, in PEM.
-    pub key: PathBuf,
-    /// The authority of clients' certificates; without it clients need none.
-    pub clients: Option<PathBuf>,
-}
-
-/// Why they cannot be used.
-#[derive(Debug, Error)]
-pub enum TlsError {
-    /// A file is not what it should be.
-    #[error("{}: {error}", path.display())]
-    File {
-        /// Which one.
-        path: PathBuf,
-        /// Why.
-        error: rustls::pki_types::pem::Error,
-    },
-    /// A file holds none.
-    #[error("{}: holds no certificate", .0.display())]
-    Empty(PathBuf),
-    /// They do not go together.
-    #[error("{}: {why}", path.display())]
-    Refused {
-        /// Of which file.
-        path: PathBuf,
-        /// Why.
-        why: String,
-    },
-}
-
-/// What all connections with TLS share.
-#[derive(Clone, Debug)]
-pub struct Identity(Arc<ServerConfig>);
-
-impl Identity {
-    /// Reads the files.
-    ///
-    /// # Errors
-    /// Which one is wrong, and why.
-    pub fn read(files: &Files) -> Result<Self, TlsError> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let refused = |path: &Path, why: &dyn std::fmt::Display| TlsError::Refused {
-            path: path.to_owned(),
-            why: why.to_string(),
-        };
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| refused(&files.certificate, &error))?;
-        let builder = match &files.clients {
-            None => builder.with_no_client_auth(),
-            Some(path) => {
-                let mut roots = RootCertStore::empty();
-                for certificate in certificates(path)? {
-                    roots.add(certificate).map_err(|error| refused(path, &error))?;
-                }
-                let verifier =
-                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-                let verifier = verifier.build().map_err(|error| refused(path, &error))?;
-                builder.with_client_cert_verifier(verifier)
-            }
-        };
-        let key = PrivateKeyDer::from_pem_file(&files.key)
-            .map_err(|error| TlsError::File { path: files.key.clone(), error })?;
-        let config = builder.with_single_cert(certificates(&files.certificate)?, key);
-        let config = config.map_err(|error| refused(&files.certificate, &error))?;
-        Ok(Self(Arc::new(config)))
-    }
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let wrong = |error| TlsError::File { path: path.to_owned(), error };
-    let all = CertificateDer::pem_file_iter(path).map_err(wrong)?;
-    let all: Vec<_> = all.collect::<Result<_, _>>().map_err(wrong)?;
-    if all.is_empty() { Err(TlsError::Empty(path.to_owned())) } else { Ok(all) }
-}
 
 /// TLS on one connection.
 #[derive(Debug)]
@@ -112,7 +27,7 @@ impl Layer {
     /// # Errors
     /// If there is no memory for it.
     pub fn new(identity: &Identity, plain: Vec<u8>, received: &[u8]) -> Result<Self, String> {
-        let tls = ServerConnection::new(Arc::clone(&identity.0));
+        let tls = ServerConnection::new(identity.config());
         let mut tls = tls.map_err(|error| error.to_string())?;
         // Replies are bounded by what a connection may have under way.
         tls.set_buffer_limit(None);

@@ -7,6 +7,7 @@ use crate::daemon::{Daemon, Mode, Next};
 use crate::keeper::Keeper;
 use crate::log::{detail, log};
 use crate::progress::Progress;
+use crate::shown::{self, Published};
 use crate::state::{self, Locks, StateError};
 use crate::status::{EventStatus, GroupStatus, Status};
 use crate::status_text::one_line;
@@ -14,7 +15,7 @@ use anyhow::{Context, Result};
 use sd_notify::NotifyState;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 use tokio::sync::watch;
 use wattio_governor::journal::Journal;
@@ -25,7 +26,7 @@ use wattio_host::facts::{self, RunFacts};
 use wattio_host::lock::Lock;
 use wattio_host::{Root, Topology, programs, trust};
 use wattio_service::inbox::{Inbox, Message};
-use wattio_service::{Program, Service, ServiceError, ServiceRequest, ServiceSettings};
+use wattio_service::{Program, Service, ServiceRequest};
 
 /// What the command line asks for.
 #[derive(Clone, Debug)]
@@ -125,11 +126,11 @@ pub fn govern(options: &Options) -> Result<Ended> {
     daemon.record(journals);
     let folders = daemon.folders();
     let (status, seen) = watch::channel(Arc::new(daemon.status(&clock)));
-    let service = serve(options.mode, service_settings(&source)?, &seen, &requests)?;
+    let service = shown::serve(options.mode, &source, &seen, &requests)?;
     drop((seen, requests));
-    let mut status = Published { sender: status, sent_at: clock.now() };
+    let mut status = Published::new(status, &clock);
     if let Some(address) = service.http_address() {
-        log(Severity::Info, &format!("page and metrics on http://{address}/"));
+        shown::tell(&source, address);
     }
     inbox.forward(requested)?;
     // Fails without a service manager, which is fine.
@@ -161,6 +162,10 @@ pub fn govern(options: &Options) -> Result<Ended> {
             Some(Message::Reload) => {
                 shown.clear();
                 daemon = reload(options, &mut source, lock.as_ref(), daemon, &clock)?;
+                if let Err(error) = service.renew() {
+                    let message = format!("service.tls: {error}; the page keeps what it had");
+                    daemon.tell(Severity::Error, message, clock.utc_ns());
+                }
                 status.send(&daemon, &clock);
             }
         }
@@ -168,7 +173,7 @@ pub fn govern(options: &Options) -> Result<Ended> {
     shown.clear();
     let _ = sd_notify::notify(&[NotifyState::Stopping]);
     let (restored, last) = daemon.end(&clock);
-    status.sender.send_replace(Arc::new(last.clone()));
+    status.send_last(last.clone());
     drop(service);
     let failure = silence(&last);
     Ok(Ended { status: last, restored: restored?, folders, failure })
@@ -201,30 +206,6 @@ fn warn_of_others(root: &Root) {
         let message = "a daemon acts on this host, and what it slows down is taken for full speed \
                        here; pause it meanwhile (wattiod pause)";
         log(Severity::Warning, message);
-    }
-}
-
-/// Starts page and socket. Shadow mode continues without whatever another daemon has taken or only
-/// root may open: it acts on nothing, and may run beside a daemon that does.
-fn serve(
-    mode: Mode,
-    mut settings: ServiceSettings,
-    status: &watch::Receiver<Arc<Status>>,
-    requests: &Sender<ServiceRequest<Wattiod>>,
-) -> Result<Service> {
-    loop {
-        let error = match Service::start(settings.clone(), status.clone(), requests.clone()) {
-            Ok(service) => return Ok(service),
-            Err(error) => error,
-        };
-        let without = match &error {
-            ServiceError::Listen { .. } => settings.listen.take().map(|_| "page"),
-            _ => settings.socket.take().map(|_| "control socket"),
-        };
-        match without.filter(|_| mode == Mode::Observe) {
-            Some(part) => log(Severity::Warning, &format!("{error}; going on without {part}")),
-            None => return Err(error.into()),
-        }
     }
 }
 
@@ -353,31 +334,6 @@ fn reload(
     Ok(daemon)
 }
 
-/// The status that page, metrics and socket show.
-///
-/// Making it and waking who serves it takes a tenth of a step, and is done in every window only as
-/// long as somebody has the page open.
-struct Published {
-    sender: watch::Sender<Arc<Status>>,
-    sent_at: Duration,
-}
-
-/// How old a status may be.
-const STATUS_AGE_MAX: Duration = Duration::from_secs(1);
-
-impl Published {
-    fn is_due(&self, service: &Service, clock: &HostClock) -> bool {
-        // Half a window early, rather than a whole one late.
-        let age = clock.now().saturating_sub(self.sent_at) + Duration::from_millis(250);
-        service.is_watched() || age >= STATUS_AGE_MAX
-    }
-
-    fn send(&mut self, daemon: &Daemon, clock: &HostClock) {
-        self.sent_at = clock.now();
-        self.sender.send_replace(Arc::new(daemon.status(clock)));
-    }
-}
-
 fn after_tick(
     next: &Next,
     daemon: &Daemon,
@@ -412,23 +368,6 @@ fn answer(
     status.send(daemon, clock);
     // The client may have left.
     let _ = request.reply.send(answer);
-}
-
-fn service_settings(source: &Source) -> Result<ServiceSettings> {
-    let service = &source.config.service;
-    if let Some(folder) = service.socket.parent() {
-        // If this fails, opening the socket reports it.
-        let _ = std::fs::create_dir_all(folder);
-    }
-    let group = service.socket_group.as_deref().map(facts::group_id).transpose();
-    let socket_group =
-        group.map_err(|error| BadInput::new(format!("service.socket_group: {error}")))?;
-    Ok(ServiceSettings {
-        listen: service.listen.0,
-        host_names: service.host_names.clone(),
-        socket: Some(service.socket.clone()),
-        socket_group,
-    })
 }
 
 /// A journal for each application, by its name.

@@ -16,6 +16,7 @@ pub mod moment;
 pub mod progress;
 pub mod proposal;
 pub mod shadow;
+mod shown;
 pub mod state;
 pub mod status;
 pub mod status_text;

@@ -5,3 +5,4 @@
 mod http;
 mod socket;
 mod support;
+mod tls;

@@ -8,9 +8,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use wattio_control::SettingError;
-use wattio_host::config::check_policy;
+use wattio_host::config::{PageTls, check_policy};
 use wattio_host::facts;
-use wattio_service::ServiceSettings;
+use wattio_service::tls::Files;
+use wattio_service::{ServiceError, ServiceSettings, Token};
 use wattio_target::activation;
 use wattio_target::config::{IdleConfig, REACTORS_MAX, ServiceConfig};
 use wattio_target::frequency::FrequencyError;
@@ -103,9 +104,11 @@ impl Serve {
         let Some(file) = &self.file else { return self.of_command() };
         let config = read_config(file)?;
         let text = std::fs::read_to_string(file)?;
-        let ServiceConfig { listen, host_names, socket, socket_group } = config.service.clone();
+        let ServiceConfig { listen, host_names, tls, token, socket, socket_group } =
+            config.service.clone();
         let wrong = |error| BadInput(format!("service.socket_group: {error}"));
         let socket_group = socket_group.as_deref().map(facts::group_id).transpose();
+        let token = token.as_deref().map(Token::read).transpose();
         Ok(Options {
             server: config.settings(),
             law: config
@@ -116,6 +119,12 @@ impl Serve {
                 host_names,
                 socket: Some(socket),
                 socket_group: socket_group.map_err(wrong)?,
+                tls: tls.map(|PageTls { certificate, key }| Files {
+                    certificate,
+                    key,
+                    clients: None,
+                }),
+                token: token.map_err(|error| BadInput(format!("service.token: {error}")))?,
             },
             results: self.out.clone(),
             config: (file.clone(), text),
@@ -189,7 +198,8 @@ fn is_bad_input(error: &anyhow::Error) -> bool {
     let sockets =
         |error: &ListenError| matches!(error, ListenError::NotPassed | ListenError::Unasked(_));
     let frequency = error.downcast_ref().is_some_and(FrequencyError::is_bad_input);
-    error.is::<SettingError>() || frequency || error.downcast_ref().is_some_and(sockets)
+    let tls = error.downcast_ref().is_some_and(|error| matches!(error, ServiceError::Tls(_)));
+    error.is::<SettingError>() || frequency || tls || error.downcast_ref().is_some_and(sockets)
 }
 
 /// A hyperparameter, as clap reads it.

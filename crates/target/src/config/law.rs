@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use wattio_control::Settings;
 use wattio_governor::Cpus;
-use wattio_host::config::{Listen, check_policy};
+use wattio_host::config::{Listen, PageTls, check_policy};
 use wattio_law::Bound;
 use wattio_plant::{DescriptionError, require};
 
@@ -98,6 +98,13 @@ pub struct ServiceConfig {
     /// Host names under which the page answers, besides `localhost` and IP addresses: those of a
     /// reverse proxy. Allowed: a list of names. Default: `[]`.
     pub host_names: Vec<String>,
+    /// With what page and metrics are served by HTTPS; without it by HTTP. SIGHUP reads the files again.
+    /// Allowed: a table with `certificate` and `key`, absolute paths of files in PEM.
+    pub tls: Option<PageTls>,
+    /// The file with the token that who asks for page and metrics has to know, as
+    /// `Authorization: Bearer`, or as a browser's password with any name. Allowed: an absolute path; with
+    /// `service.tls`, or where only this host can ask.
+    pub token: Option<PathBuf>,
     /// The control socket, for `status` and the like. Allowed: an absolute path. Default:
     /// `"/run/wattio-target/wattio-target.sock"`.
     pub socket: PathBuf,
@@ -110,6 +117,8 @@ impl Default for ServiceConfig {
         Self {
             listen: Listen(Some(SocketAddr::from(([127, 0, 0, 1], PORT)))),
             host_names: Vec::new(),
+            tls: None,
+            token: None,
             socket: PathBuf::from(SOCKET),
             socket_group: None,
         }
@@ -118,6 +127,7 @@ impl Default for ServiceConfig {
 
 impl ServiceConfig {
     pub(super) fn check(&self) -> Result<(), DescriptionError> {
-        require(self.socket.is_absolute(), "service.socket", "must be an absolute path")
+        require(self.socket.is_absolute(), "service.socket", "must be an absolute path")?;
+        self.listen.check(self.tls.as_ref(), self.token.as_deref())
     }
 }

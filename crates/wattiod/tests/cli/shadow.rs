@@ -3,7 +3,10 @@
 use super::support::{PATIENCE, Place, json_lines, me, output, said};
 use rustix::process::Signal;
 use serde_json::Value;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;
 
 #[test]
@@ -169,4 +172,40 @@ fn a_disk_is_watched_without_any_file() {
     let (code, _, complaint) = said(&both);
     assert_eq!(code, 2, "{complaint}");
     assert!(complaint.contains("cannot be used with"), "{complaint}");
+}
+
+#[test]
+fn the_page_is_for_who_knows_the_token() {
+    let place = Place::measured();
+    let token = "0123456789abcdef0123456789abcdef";
+    fs::write(place.path("token"), format!("{token}\n")).unwrap();
+    let config = fs::read_to_string(place.path("wattiod.toml")).unwrap();
+    let page = format!("listen = \"127.0.0.1:0\"\ntoken = \"{}\"", place.text("token"));
+    fs::write(place.path("wattiod.toml"), config.replace("listen = \"off\"", &page)).unwrap();
+    fs::set_permissions(place.path("token"), Permissions::from_mode(0o604)).unwrap();
+    let (code, _, complaint) = said(&["observe", &place.text("wattiod.toml"), "--no-results"]);
+    assert_eq!(code, 2, "{complaint}");
+    assert!(
+        complaint.contains("service.token: ") && complaint.contains("chmod o-r"),
+        "{complaint}"
+    );
+    fs::set_permissions(place.path("token"), Permissions::from_mode(0o600)).unwrap();
+    let mut running = place.observe(&[]);
+    let line = running.complaint();
+    let address = line.trim().strip_prefix("wattiod: page and metrics on http://").unwrap();
+    let ask = |head: &str| {
+        let mut stream = TcpStream::connect(address.trim_end_matches('/')).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let head =
+            format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{head}");
+        stream.write_all(format!("{head}\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(ask("").starts_with("HTTP/1.1 401"));
+    let answer = ask(&format!("Authorization: Bearer {token}\r\n"));
+    assert!(answer.contains("wattio_info{"), "{answer}");
+    running.signal(Signal::TERM);
+    assert!(running.end().status.success());
 }

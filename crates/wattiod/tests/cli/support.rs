@@ -146,6 +146,14 @@ impl Running {
         line
     }
 
+    /// The next line that it prints to stderr.
+    pub fn complaint(&mut self) -> String {
+        let mut line = String::new();
+        let stderr = self.0.stderr.as_mut().unwrap();
+        BufReader::with_capacity(1, stderr).read_line(&mut line).unwrap();
+        line
+    }
+
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.0), signal).unwrap();
     }

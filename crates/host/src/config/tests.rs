@@ -1,0 +1,167 @@
+use super::*;
+use proptest::prelude::*;
+
+const SMALLEST: &str = r#"
+name = "nas"
+
+[latency]
+kind = "diskstats"
+devices = ["sda"]
+
+[[group]]
+name = "all"
+cores = "0-3"
+"#;
+
+fn refusal(more: &str) -> String {
+    DaemonConfig::from_toml(&format!("{SMALLEST}{more}")).unwrap_err().to_string()
+}
+
+#[test]
+fn the_smallest_file_is_enough() {
+    let config = DaemonConfig::from_toml(SMALLEST).unwrap();
+    assert_eq!(config.policy.name, "pacer");
+    assert!(config.safety.md_arrays);
+    assert!(config.service.listen.0.unwrap().ip().is_loopback());
+    assert!(config.knobs.is_empty());
+}
+
+#[test]
+fn what_is_wrong_is_named_with_what_would_do() {
+    for (more, says) in [
+        ("[policy]\nname = \"pacerr\"", "did you mean \"pacer\"?"),
+        ("[policy]\nsettings = { plff = 0.1 }", "policy.settings.plff"),
+        ("[policy]\ncompare = \"pacerr\"", "policy.compare"),
+        ("[policy]\nbounds = [\"p99\"]", "the limit is missing"),
+        ("[policy]\nsettings = { plf = 99 }", "allowed is 0.001 to 10"),
+        (
+            "[power]\nmeter = { kind = \"file\", path = \"p\", unit = \"W\" }",
+            "power.meter.path: is",
+        ),
+        ("[power.meter]\nkind = \"file\"\npath = \"/p\"\nunit = \"kW\"", "expected one of `W`"),
+        ("[safty]\n", "did you mean `safety`"),
+        ("[safety]\nstale_after_windows = 0.5", "safety.stale_after_windows: is 0.5"),
+        ("[safety]\ncool_down = \"2 h\"\ncool_down_max = \"1 h\"", "safety.cool_down_max"),
+        ("[service]\nlisten = \"everywhere\"", "127.0.0.1:9288"),
+        ("[[group]]\nname = \"more\"\ncores = \"0-\"", "group[1].cores"),
+        ("[[group]]\nname = \"more\"\ncores = \"3-4\"", "3 already belong to another group"),
+        (
+            "queue = { url = \"h\", metric = \"m\" }",
+            "group[0].queue.url: url = \"h\" does not begin",
+        ),
+        ("queue = { url = \"http://h/\", metric = \"m\", unit = 1 }", "unknown field `unit`"),
+        ("kind = \"fast\"", "unknown variant `fast`"),
+        (
+            "kind = \"efficiency\"\n[[group]]\nname = \"p\"\ncores = \"3-4\"",
+            "3 already belong to another group",
+        ),
+        ("cores_min = 5", "group[0].cores_min: is 5; allowed is 1 to the group's 4"),
+        ("[[knob]]\nkind = \"cpu.trubo\"", "cpu.trubo"),
+        (
+            "[[knob]]\nkind = \"cpu.epp\"\n[[knob]]\nkind = \"cpu.epb\"",
+            "cpu.epp, cpu.epb would never act",
+        ),
+        ("[[group]]\nname = \"all\"\ncores = \"4\"", "group[1].name: \"all\" is there twice"),
+        ("[[knob]]\nkind = \"cpu.cpuset\"\n[[knob]]\nkind = \"cpu.cpuset\"", "2 times"),
+        (
+            "[background]\nkind = \"md\"\ndevices = [\"md0\"]\n[[knob]]\nkind = \"background\"\n\
+             md = [\"md0\", \"md1\"]",
+            "background.devices: are [\"md0\"], and the knob background slows md = [\"md0\", \
+             \"md1\"]",
+        ),
+        ("[background]\nkind = \"md\"\ndevices = []\nspeed = 1", "speed"),
+        (
+            "cgroup = \"/a\"\nprocesses = { comm = \"b\" }\n[[knob]]\nkind = \"cpu.cpuset\"\n\
+             [[knob]]\nkind = \"cpu.affinity\"",
+            "let one of them",
+        ),
+    ] {
+        let message = refusal(more);
+        assert!(message.contains(says), "{more}\n{message}");
+    }
+    let line = refusal("[service]\nlisten = \"everywhere\"");
+    assert!(line.starts_with("line 12"), "{line}");
+}
+
+const SEVERAL: &str = r#"
+name = "host"
+policy = { bounds = ["mean 10% run"] }
+[[application]]
+name = "redis"
+latency = { kind = "redis", server = "127.0.0.1:6379" }
+[[application.group]]
+name = "redis"
+cores = "0-1"
+[[application]]
+name = "disks"
+policy = { name = "foresight" }
+latency = { kind = "diskstats", devices = ["sda"] }
+[[application.group]]
+name = "disks"
+cores = "2-3"
+"#;
+
+#[test]
+fn applications_have_their_own_and_what_the_host_has_for_all() {
+    let config = DaemonConfig::from_toml(SEVERAL).unwrap();
+    let [redis, disks] = config.applications()[..] else { panic!("{config:?}") };
+    assert_eq!((redis.name, disks.name), (Some("redis"), Some("disks")));
+    assert_eq!((redis.policy, redis.cpu), (&config.policy, &config.cpu));
+    assert_eq!((disks.policy.name.as_str(), disks.policy.bounds.len()), ("foresight", 0));
+    assert_eq!(config.all_groups().len(), 2);
+    let alone = DaemonConfig::from_toml(SMALLEST).unwrap();
+    let [alone] = alone.applications()[..] else { panic!("{alone:?}") };
+    assert_eq!((alone.name, alone.groups.len()), (None, 1));
+}
+
+#[test]
+fn what_is_wrong_with_an_application_is_named_with_its_place() {
+    for (from, to, says) in [
+        ("cores = \"2-3\"", "cores = \"1-3\"", "application[1].group[0].cores: 1 already"),
+        ("\"disks\"\ncores", "\"redis\"\ncores", "application[1].group[0].name: \"redis\""),
+        ("\"disks\"\npolicy", "\"redis\"\npolicy", "application[1].name: \"redis\" is there"),
+        ("\"disks\"\npolicy", "\"a/b\"\npolicy", "application[1].name: must be up to 64"),
+        ("foresight", "foresigt", "application[1].policy.name"),
+        (
+            "name = \"host\"",
+            "name = \"host\"\nlatency = { kind = \"diskstats\", devices = [\"a\"] }",
+            "latency: is beside",
+        ),
+        (
+            "[[application.group]]\nname = \"disks\"\ncores = \"2-3\"",
+            "",
+            "application[1].group: is missing",
+        ),
+        (
+            "latency = { kind = \"diskstats\"",
+            "latncy = { kind = \"diskstats\"",
+            "did you mean `latency`",
+        ),
+    ] {
+        let wrong = SEVERAL.replacen(from, to, 1);
+        assert_ne!(wrong, SEVERAL, "{from}");
+        let message = DaemonConfig::from_toml(&wrong).unwrap_err().to_string();
+        assert!(message.contains(says), "{to}\n{message}");
+    }
+    let paced = SEVERAL
+        .replace("latency =", "background = { kind = \"md\", devices = [\"md0\"] }\nlatency =");
+    let message = DaemonConfig::from_toml(&paced).unwrap_err().to_string();
+    assert!(message.contains("background: several applications have one"), "{message}");
+    let message = DaemonConfig::from_toml("name = \"host\"").unwrap_err().to_string();
+    assert!(message.contains("latency: is missing: a [latency] table, or an [[app"), "{message}");
+}
+
+#[test]
+fn kinds_of_cores_may_share_a_list() {
+    let more = "kind = 'efficiency'\n[[group]]\nname = 'p'\ncores = '0-3'\nkind = 'performance'";
+    let config = DaemonConfig::from_toml(&format!("{SMALLEST}{more}")).unwrap();
+    assert_eq!(config.groups.len(), 2);
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in "[a-z\\[\\]=\"0-9 .\n]{0,200}") {
+        let _ = DaemonConfig::from_toml(&text);
+        let _ = DaemonConfig::from_toml(&format!("{SMALLEST}{text}"));
+    }
+}
