@@ -12,10 +12,12 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from daemon.running import BINARY
 from wattio.errors import SystemFailed
 from wattio.systems import mounts, nfs_ganesha, servers
 from wattio.systems.cluster import Cluster
@@ -114,6 +116,7 @@ def test_a_kernel_mounts_what_ganesha_serves(guest: Guest, tmp_path: Path) -> No
             assert (mount.file_system, mount.source) == ("nfs4", storage._source())
             assert {"vers=4.2", "proto=tcp", "soft"} <= set(mount.options)
             check_work(client, place, storage._data[0])
+            check_latency(client, place, tmp_path / "root")
             assert wait_until(lambda: storage.unsettled() == 0, 10.0)
             check_death(storage, client, place)
     assert mounts.below(tmp_path) == []
@@ -139,6 +142,35 @@ def check_work(client: GuestNode, place: Path, served: Path) -> None:
     assert (served / "one" / "below" / "moved").read_bytes() == content
     client.call("remove", "rm", "-r", str(place / "one"))
     assert list(served.iterdir()) == []
+
+
+def check_latency(client: GuestNode, place: Path, root: Path) -> None:
+    """What the guest's kernel counted of it is a latency source of wattiod."""
+    counted = client.call("counts", "sh", "-c", "cat /proc/self/mountstats")
+    stat = "cpu  1 0 1 10 0 0 0 0 0 0\ncpu0 1 0 1 10 0 0 0 0 0 0\n"
+    for name, text in (("proc/self/mountstats", counted), ("proc/stat", stat)):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    (root / "sys/devices/system/cpu/cpu0").mkdir(parents=True)
+    config = root / "wattiod.toml"
+    group = '[[group]]\nname = "all"\ncores = "0"\n'
+    service = f'[service]\nlisten = "off"\nsocket = "{root}/socket"\n'
+
+    def observed(mount: Path) -> subprocess.CompletedProcess[str]:
+        latency = f'[latency]\nkind = "mountstats"\nmounts = ["{mount}"]\n'
+        config.write_text(f'name = "nfs"\n{latency}{group}{service}')
+        command = [BINARY, "--root", root, "observe", config, "--no-results", "--duration", "1 s"]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+
+    seen = observed(place)
+    # The processors of this tree stand still, which is all that is wrong with it.
+    assert seen.returncode == 1
+    assert "proc-stat: no tick passed" in seen.stderr
+    assert "mountstats" not in seen.stderr
+    refused = observed(place.parent)
+    assert refused.returncode == 2
+    assert f"NFS is mounted at {place}" in refused.stderr
+    shutil.rmtree(root)
 
 
 def check_death(storage: nfs_ganesha.Storage, client: GuestNode, place: Path) -> None:

@@ -14,6 +14,7 @@ mod followed;
 mod interpolated;
 pub mod log;
 pub mod md;
+pub mod mountstats;
 pub mod polled;
 pub mod power;
 pub mod proc_stat;
@@ -37,6 +38,8 @@ use wattio_units::Seconds;
 pub enum LatencyConfig {
     /// The kernel's account of block devices.
     Diskstats(diskstats::Config),
+    /// NFS, as this host's kernel sees it as a client.
+    Mountstats(mountstats::Config),
     /// A metrics page of the server or of its exporter.
     Prometheus(prometheus::Config),
     /// Operations of Ceph OSDs.
@@ -91,6 +94,7 @@ impl LatencyConfig {
     ) -> Result<Box<dyn LatencySource>, SourceError> {
         Ok(match self {
             Self::Diskstats(config) => Box::new(diskstats::Diskstats::open(config, root)?),
+            Self::Mountstats(config) => Box::new(mountstats::Mountstats::open(config, root)?),
             Self::Prometheus(config) => Box::new(prometheus::open(config, period, stopwatch())?),
             Self::Ceph(config) => Box::new(ceph::open(config, root, period, stopwatch())?),
             Self::Tracepoint(config) => Box::new(tracepoint::open(config, root, stopwatch())?),
