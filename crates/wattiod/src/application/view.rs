@@ -117,7 +117,7 @@ impl Application {
             windows_bounded: bound.map_or(0, |bound| bound.windows),
             violations: bound.map_or(0, |bound| bound.windows_over),
             loss_mean: bound.and_then(BoundAccount::loss),
-            requests: law.requests,
+            requests: account.requests,
             knob_writes: account.writes,
             knob_failures: account.failures,
             setting_changes: law.knob_changes,

@@ -28,6 +28,18 @@ fn shadow_mode_says_that_it_has_no_estimate_and_why_and_leaves_a_report() {
     assert!(!place.path("state").exists(), "shadow mode saves nothing, as it writes nothing");
 }
 
+/// Until there was a model, no request counted: metrics stood at zero, and one sample that was lost had
+/// it end with "no request was seen".
+#[test]
+fn requests_are_counted_before_there_is_a_model() {
+    let place = Place::measured();
+    let output = place.observe(&["--duration", "2 s", "--no-results", "--json"]).end();
+    assert_eq!(output.status.code(), Some(0));
+    let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(status["counts"]["requests"].as_u64().unwrap() > 0, "{status}");
+    assert!(status["power"]["no_estimate"].is_string(), "{status}");
+}
+
 #[test]
 fn details_are_told_to_who_asks_for_them() {
     let place = Place::measured();
