@@ -9,13 +9,11 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import threading
 import tomllib
 import urllib.request
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from typing import Any
 import pytest
 
 from daemon.running import ALL, BINARY, CPUSET, Place, control_group, cpus, start
+from daemon.servers import free_port
 
 pytestmark = [
     pytest.mark.system,
@@ -36,14 +35,6 @@ pytestmark = [
 # The server tells sums of seconds in full; what is lost is lost in differences of large sums.
 ROUNDING = 1e-6
 METRIC = "etcd_disk_wal_fsync_duration_seconds"
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @dataclass

@@ -19,14 +19,14 @@ import time
 import tomllib
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from places import ROOT
 
-from daemon.running import BINARY, DEADLINE_S, Place, start
+from daemon.running import BINARY, Place, start
+from daemon.servers import ask_redis, free_port, knock, running
 
 EXAMPLES = ROOT / "packaging" / "examples"
 POSTGRES = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path("/nowhere"))
@@ -47,14 +47,6 @@ def needs(program: str, package: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(shutil.which(program) is None, reason=f"needs the package {package}")
 
 
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def example(name: str) -> str:
     """A shipped example, but for its knobs: nothing of this host is turned."""
     text = (EXAMPLES / f"{name}.toml").read_text()
@@ -65,26 +57,6 @@ def example(name: str) -> str:
     head = head.replace(config["group"][0]["cores"], str(min(processors)))
     head = head.replace("cores_min = 2", "cores_min = 1")
     return head + rest[rest.index("[power]") :]
-
-
-@contextmanager
-def running(command: list[str], ready: Callable[[], object], **more: object) -> Iterator[None]:
-    """A server, from when `ready` raises no OSError."""
-    with subprocess.Popen(command, **more) as process:  # type: ignore[call-overload]
-        try:
-            deadline = time.monotonic() + DEADLINE_S
-            while True:
-                assert process.poll() is None, f"{command[0]} ended"
-                try:
-                    ready()
-                    break
-                except OSError:
-                    assert time.monotonic() < deadline, f"{command[0]} does not answer"
-                    threading.Event().wait(0.05)
-            yield
-        finally:
-            process.terminate()
-            process.wait(DEADLINE_S)
 
 
 def watched(place: Place, ask: Callable[[], float]) -> tuple[int, float, float]:
@@ -111,24 +83,6 @@ def timed(ask: Callable[[], object]) -> Callable[[], float]:
         return time.monotonic() - began
 
     return seconds
-
-
-def command_of(*words: str) -> bytes:
-    """A command of Redis's protocol."""
-    head = f"*{len(words)}\r\n"
-    return (head + "".join(f"${len(word)}\r\n{word}\r\n" for word in words)).encode()
-
-
-def ask_redis(port: int, *commands: tuple[str, ...]) -> None:
-    """Some commands over one connection, each of which must succeed."""
-    with socket.create_connection(("127.0.0.1", port)) as line, line.makefile("rwb") as stream:
-        for words in commands:
-            stream.write(command_of(*words))
-            stream.flush()
-            answer = stream.readline()
-            assert answer[:1] in b"+$", answer
-            if answer.startswith(b"$"):
-                stream.read(int(answer[1:]) + 2)
 
 
 @needs("redis-server", "redis-server")
@@ -218,11 +172,6 @@ http {{
     with running(command, knock(port)):
         text = example("nginx").replace("/var/log/nginx/latency.log", str(log))
         check_proxied(Place(tmp_path, text), port)
-
-
-def knock(port: int) -> Callable[[], None]:
-    """Connects, and raises OSError where nobody listens."""
-    return lambda: socket.create_connection(("127.0.0.1", port)).close()
 
 
 @needs("haproxy", "haproxy")

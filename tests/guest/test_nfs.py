@@ -159,7 +159,8 @@ def check_latency(client: GuestNode, place: Path, root: Path) -> None:
     def observed(mount: Path) -> subprocess.CompletedProcess[str]:
         latency = f'[latency]\nkind = "mountstats"\nmounts = ["{mount}"]\n'
         config.write_text(f'name = "nfs"\n{latency}{group}{service}')
-        command = [BINARY, "--root", root, "observe", config, "--no-results", "--duration", "1 s"]
+        command = [str(BINARY), "--root", str(root), "observe", str(config)]
+        command += ["--no-results", "--duration", "1 s"]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
 
     seen = observed(place)
