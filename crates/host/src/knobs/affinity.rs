@@ -4,8 +4,9 @@
 //! active ones if none of its own is; one that was pinned outside the group's cores is left alone.
 //! A process or thread that fits two groups belongs to the first.
 //!
-//! All processes of the host are searched when one that was known ended, and now and then: one that
-//! is born to a known one inherits its cores and can wait.
+//! All processes of the host are searched when one that was known ended, soon after that, as a server
+//! takes a while to come back, and now and then: one that is born to a known one inherits its cores
+//! and can wait.
 
 use super::Opened;
 use crate::Root;
@@ -18,9 +19,9 @@ use wattio_governor::{Assignment, Cpus, Knob, Layer, MachineError, MachineView, 
 
 pub(super) const NAME: &str = "cpu.affinity";
 
-/// Calls of the knob between two searches: a minute if it is called every 5 s. A host of 128 cores
-/// has thousands of processes to look at.
-const ASKED_BETWEEN_SEARCHES: u32 = 12;
+/// Calls of the knob between two searches at most: a minute if it is called every 5 s. A host of 128
+/// cores has thousands of processes to look at.
+const ASKED_BETWEEN_SEARCHES_MAX: u32 = 12;
 
 /// Keeps each group's `processes` on the group's active cores.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -35,6 +36,8 @@ struct AffinityKnob {
     members: Vec<Vec<ProcessId>>,
     /// Calls of the knob since the last search.
     asked: u32,
+    /// Calls after which the next search is due.
+    between: u32,
     /// The processes seen, with their own masks.
     seen: BTreeMap<ProcessId, Seen>,
 }
@@ -54,9 +57,9 @@ impl AffinityConfig {
         if groups.iter().all(|(_, pattern)| pattern.is_none()) {
             return Err("no group names processes: processes = { comm = \"…\" }".to_owned());
         }
-        let asked = ASKED_BETWEEN_SEARCHES;
+        let between = ASKED_BETWEEN_SEARCHES_MAX;
         let (root, members, seen) = (root.clone(), Vec::new(), BTreeMap::new());
-        Ok(Box::new(AffinityKnob { root, groups, members, asked, seen }))
+        Ok(Box::new(AffinityKnob { root, groups, members, asked: between, between, seen }))
     }
 }
 
@@ -149,8 +152,9 @@ impl Knob for AffinityKnob {
     ) -> Result<Vec<Assignment>, MachineError> {
         /// At most this many processes end between a search and its use.
         const SEARCHES_MAX: u32 = 3;
-        if self.asked >= ASKED_BETWEEN_SEARCHES {
+        if self.asked >= self.between {
             self.search();
+            self.between = (2 * self.between).min(ASKED_BETWEEN_SEARCHES_MAX);
         }
         self.asked += 1;
         for _ in 0..SEARCHES_MAX {
@@ -158,6 +162,7 @@ impl Knob for AffinityKnob {
                 return Ok(assignments);
             }
             self.search();
+            (self.asked, self.between) = (1, 1);
         }
         Ok(self.confine(setting, machine)?.unwrap_or_default())
     }

@@ -125,6 +125,36 @@ fn affinity_follows_the_active_cores() {
     subject.lets_go(|| affinities.lock().unwrap().clear());
 }
 
+/// A server that took a second to come back had all processors for a minute.
+#[test]
+fn affinity_finds_a_server_soon_that_ended_and_comes_back() {
+    let tree = Tree::new().process(10, "etcd", &[(10, "0-7")]);
+    let affinities = Affinities::default();
+    let begins = |pid: u32| {
+        let address = Address::new("affinity", &format!("{pid}@7"));
+        affinities.lock().unwrap().insert(address, "0-7".parse().unwrap());
+    };
+    begins(10);
+    let mut machine = Kernel::new(&tree, &[], &affinities);
+    let mut knob = tree.knob("kind = 'cpu.affinity'", GROUPS).unwrap();
+    let mut found = || {
+        let assignments = knob.assignments(&setting(&["0,4", "2"], 1e9), &mut machine).unwrap();
+        values(&assignments).iter().map(|(place, _)| (*place).to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(found(), ["10@7"]);
+    tree.ends(10);
+    affinities.lock().unwrap().clear();
+    assert!(found().is_empty());
+    tree.starts(30, "etcd", &[(30, "0-7")]);
+    begins(30);
+    assert_eq!(found(), ["30@7"]);
+    // What begins beside it is no hurry, and is found within a minute of calls all the same.
+    tree.starts(40, "etcd", &[(40, "0-7")]);
+    begins(40);
+    let calls = (0..20).position(|_| found().len() == 2);
+    assert!(calls.is_some_and(|calls| calls < 12), "{calls:?}");
+}
+
 #[test]
 fn frequency_is_the_highest_that_an_active_core_needs() {
     let tree = Tree::new();

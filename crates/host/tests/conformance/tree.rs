@@ -87,6 +87,12 @@ impl Tree {
 
     /// A process with threads, each with the processors that it may run on.
     pub fn process(self, pid: u32, comm: &str, threads: &[(u32, &str)]) -> Self {
+        self.starts(pid, comm, threads);
+        self
+    }
+
+    /// The same later.
+    pub fn starts(&self, pid: u32, comm: &str, threads: &[(u32, &str)]) {
         for (thread, mask) in threads {
             let stat = format!("{thread} ({comm}) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 7 0 0");
             self.write(&format!("/proc/{pid}/stat"), &stat);
@@ -95,7 +101,10 @@ impl Tree {
             let status = format!("Name:\t{comm}\nCpus_allowed_list:\t{mask}\n");
             self.write(&format!("/proc/{pid}/task/{thread}/status"), &status);
         }
-        self
+    }
+
+    pub fn ends(&self, pid: u32) {
+        fs::remove_dir_all(self.path(&format!("/proc/{pid}"))).unwrap();
     }
 
     pub fn root(&self) -> Root {
