@@ -1,5 +1,6 @@
 //! Energy since the start: by the meter if there is one, and by the model.
 
+use crate::price::{Price, SavedYear};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use wattio_governor::journal::WindowPower;
@@ -32,6 +33,9 @@ pub struct PowerStatus {
     pub estimated_j: Option<f64>,
     /// Estimated energy since the start, had it run at full speed.
     pub estimated_full_speed_j: Option<f64>,
+    /// What that difference would be in a year.
+    #[serde(default)]
+    pub estimated_saved_year: Option<SavedYear>,
     /// Why there is no estimate, if there is none.
     pub no_estimate: Option<String>,
 }
@@ -83,6 +87,7 @@ pub struct Ledger {
     estimated_j: f64,
     full_speed_j: f64,
     estimated_span_s: f64,
+    price: Price,
 }
 
 impl Ledger {
@@ -102,7 +107,14 @@ impl Ledger {
             estimated_j: 0.0,
             full_speed_j: 0.0,
             estimated_span_s: 0.0,
+            price: Price::default(),
         }
+    }
+
+    /// With an operator's own factors.
+    #[must_use]
+    pub fn priced(self, price: Price) -> Self {
+        Self { price, ..self }
     }
 
     /// Takes in a window. `groups` are the two settings' groups, in force and at full speed, under
@@ -160,6 +172,10 @@ impl Ledger {
             estimated_full_speed_w: self.last.estimated_full_speed_w,
             estimated_j: ever.map(|()| self.estimated_j),
             estimated_full_speed_j: ever.map(|()| self.full_speed_j),
+            estimated_saved_year: ever.map(|()| {
+                let saved_j = self.full_speed_j - self.estimated_j;
+                self.price.year(Watts(saved_j / self.estimated_span_s))
+            }),
             no_estimate: no_model().or(no_estimate).filter(|_| self.last.estimated_w.is_none()),
         }
     }
@@ -212,6 +228,8 @@ mod tests {
         assert_eq!(status.estimated_j, power.estimated_w.map(|w| w * 2.0));
         assert!(status.estimated_j < status.estimated_full_speed_j);
         assert_eq!(ledger.estimated_span_s(), 2.0);
+        let saved_w = power.estimated_full_speed_w.unwrap() - power.estimated_w.unwrap();
+        assert_eq!(status.estimated_saved_year, Some(Price::default().year(Watts(saved_w))));
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub mod lock;
 pub mod machine;
 pub mod overhead;
 pub mod power;
+pub mod price;
 pub mod processes;
 pub mod programs;
 pub mod sources;

@@ -27,6 +27,9 @@ export const bytes = scaled([[1 << 30, "GiB"], [1 << 20, "MiB"], [1 << 10, "KiB"
 export const energy = scaled([[3.6e9, "MWh"], [3.6e6, "kWh"], [3.6e3, "Wh"], [1, "J"]]);
 export const watts = scaled([[1e3, "kW"], [1, "W"]]);
 
+/** A number without a unit. */
+export const number = (value) => (isNumber(value) ? digits(value) : ABSENT);
+
 /** A count, with thin gaps between thousands. */
 export function count(value) {
   return isNumber(value) ? value.toLocaleString("en").replaceAll(",", "\u202f") : ABSENT;

@@ -27,6 +27,14 @@ export function power(now, shadow) {
   };
 }
 
+/** What it comes to in a year, by which factors. */
+function year(saved) {
+  if (!saved) return "";
+  const { energy_kwh, cost_eur, co2_kg, eur_per_kwh, co2_g_per_kwh } = saved;
+  const parts = [as.energy(energy_kwh * 3.6e6), `${as.number(cost_eur)} EUR`, `${as.number(co2_kg)} kg CO₂`];
+  return `a year like this: ${parts.join(", ")} (at ${eur_per_kwh} EUR and ${co2_g_per_kwh} g for a kWh)`;
+}
+
 export function saved(now, shadow) {
   const known = isNumber(now.estimated_j) && now.estimated_full_speed_j > 0;
   const joules = known ? now.estimated_full_speed_j - now.estimated_j : null;
@@ -39,6 +47,9 @@ export function saved(now, shadow) {
     // Both in one unit, so that they can be compared.
     value: as.energy(joules, full_j),
     over: false,
-    notes: [{ id: "saved-share", text: known ? `${as.percent(joules / full_j)} of ${as.energy(full_j)} at full speed` : why }],
+    notes: [
+      { id: "saved-share", text: known ? `${as.percent(joules / full_j)} of ${as.energy(full_j)} at full speed` : why },
+      { id: "saved-year", text: known ? year(now.estimated_saved_year) : "" },
+    ],
   };
 }

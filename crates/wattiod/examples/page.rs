@@ -10,7 +10,9 @@ use std::io::Read;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use wattio_governor::Severity;
+use wattio_host::price::Price;
 use wattio_service::{Service, ServiceRequest, ServiceSettings};
+use wattio_units::Watts;
 use wattiod::alternation::{AT_FULL_SPEED, AlternationStatus, Condition};
 use wattiod::control::{Answer, Request, Wattiod};
 use wattiod::effect::Interval;
@@ -142,6 +144,7 @@ impl Scene {
             estimated_full_speed_w: estimate.map(|()| full_w),
             estimated_j: estimate.map(|()| 200.0 * span_s),
             estimated_full_speed_j: estimate.map(|()| 236.0 * span_s),
+            estimated_saved_year: estimate.map(|()| Price::default().year(Watts(36.0))),
             no_estimate: self.has("no-estimate").then(|| {
                 "no power model is given; see `power.model` in the configuration".to_owned()
             }),

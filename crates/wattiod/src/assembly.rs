@@ -222,7 +222,7 @@ impl<'a> Opened<'a> {
             power,
             guards: guards(config, root),
             fitter,
-            ledger: Ledger::new(model, meter_name, frequencies_max),
+            ledger: Ledger::new(model, meter_name, frequencies_max).priced(config.power.price),
             compared,
         })
     }

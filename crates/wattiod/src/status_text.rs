@@ -108,6 +108,9 @@ fn power_rows(power: &PowerStatus) -> Vec<(&'static str, String)> {
         (Some(here), Some(full)) => {
             let model = power.model.as_deref().unwrap_or("model");
             rows.push(("estimate", format!("{here:.1} W of {full:.1} W at full speed; {model}")));
+            rows.extend(
+                power.estimated_saved_year.map(|year| ("saving", format!("{year} (estimate)"))),
+            );
         }
         _ => {
             let why = power.no_estimate.as_deref().unwrap_or("not yet");
@@ -144,7 +147,10 @@ fn verdict_of_one(status: &Status) -> String {
                 "over {of}{span} {would}saved {saved_w:.1} W on average, {:.1} % of {:.1} W (estimate)",
                 100.0 * (full - here) / full,
                 full / watched.max(1e-9)
-            )
+            ) + &power
+                .estimated_saved_year
+                .map(|year| format!("\nthat is {year}"))
+                .unwrap_or_default()
         }
         _ => {
             let why = power.no_estimate.as_deref().unwrap_or("no window had one");
@@ -272,6 +278,8 @@ mod tests {
     use super::*;
     use crate::alternation::Condition;
     use crate::status::{Counts, LatencyStatus, ShadowStatus};
+    use wattio_host::price::Price;
+    use wattio_units::Watts;
 
     fn status() -> Status {
         Status {
@@ -290,6 +298,7 @@ mod tests {
                 estimated_full_speed_w: Some(50.0),
                 estimated_j: Some(80_000.0),
                 estimated_full_speed_j: Some(100_000.0),
+                estimated_saved_year: Some(Price::default().year(Watts(10.0))),
                 ..PowerStatus::default()
             },
             shadow: Some(ShadowStatus {
@@ -315,7 +324,8 @@ mod tests {
     fn the_verdict_of_shadow_mode_is_conditional_and_an_estimate() {
         let text = verdict(&status());
         for part in [
-            "over 33 min 20 s of 2 h 2 min would have saved 10.0 W on average, 20.0 % of 50.0 W (estimate)",
+            "over 33 min 20 s of 2 h 2 min would have saved 10.0 W on average, 20.0 % of 50.0 W (estimate)\n",
+            "\nthat is 87.6 kWh, 21.90 EUR and 30.7 kg of CO2 in a year like this, at 0.25 EUR",
             "would have broken the bound in 3 of 900 windows",
             "would have changed the setting 41 times",
             "off by 4.3 %",

@@ -52,6 +52,7 @@ impl DaemonConfig {
             return Err(DescriptionError::Value { key, message });
         }
         self.check_background()?;
+        self.power.price.check()?;
         let service = &self.service;
         service.listen.check(service.tls.as_ref(), service.token.as_deref())?;
         self.safety.check()

@@ -11,6 +11,7 @@ pub use page::{Listen, PageTls};
 use crate::groups::GroupConfig;
 use crate::guards::CheckConfig;
 use crate::knobs::KnobConfig;
+use crate::price::Price;
 use crate::sources::power::MeterConfig;
 use crate::sources::{BackgroundConfig, CpuConfig, LatencyConfig};
 use serde::Deserialize;
@@ -89,6 +90,9 @@ pub struct PowerConfig {
     pub meter: Option<MeterConfig>,
     /// A model file, or `assumed` for the one that ships with wattio.
     pub model: Option<String>,
+    /// What a kilowatt-hour costs and how much CO2 it stands for: `{ eur_per_kwh = 0.25,
+    /// co2_g_per_kwh = 350 }`, of which both are assumed unless named.
+    pub price: Price,
 }
 
 /// When to stop saving.

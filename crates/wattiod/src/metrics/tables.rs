@@ -93,6 +93,16 @@ pub(super) const GAUGES: &[Metric] = &[
         value: |status| status.power.estimated_full_speed_w,
     },
     Metric {
+        name: "wattio_price_eur_per_kilowatt_hour",
+        help: "What a kilowatt-hour costs, as configured or assumed.",
+        value: |status| status.power.estimated_saved_year.map(|year| year.price.eur_per_kwh),
+    },
+    Metric {
+        name: "wattio_co2_grams_per_kilowatt_hour",
+        help: "How much CO2 a kilowatt-hour stands for, as configured or assumed.",
+        value: |status| status.power.estimated_saved_year.map(|year| year.price.co2_g_per_kwh),
+    },
+    Metric {
         name: "wattio_model_fitted",
         help: "1 if the model of this host is good enough to estimate from.",
         value: |status| shadow(status, |shadow| flag(shadow.fitted)),

@@ -1,6 +1,8 @@
 //! A status in which everything is known.
 
 use wattio_governor::Severity;
+use wattio_host::price::Price;
+use wattio_units::Watts;
 use wattiod::alternation::Condition;
 use wattiod::effect::Interval;
 use wattiod::status::{
@@ -100,6 +102,7 @@ fn power() -> PowerStatus {
         estimated_full_speed_w: Some(250.0),
         estimated_j: Some(720_000.0),
         estimated_full_speed_j: Some(900_000.0),
+        estimated_saved_year: Some(Price::default().year(Watts(50.0))),
         no_estimate: None,
     }
 }
