@@ -140,7 +140,7 @@ fn choose(
         ),
         Some(server) if others.is_empty() => Finding::new(WHAT, true, &server.name),
         Some(server) => {
-            let text = format!("{}; also {}, see --service", server.name, others.join(", "));
+            let text = format!("{}; also {}: --service names one, [[application]] takes several", server.name, others.join(", "));
             Finding::new(WHAT, true, text)
         }
     });
