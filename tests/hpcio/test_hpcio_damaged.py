@@ -18,7 +18,8 @@ from wattio import cli
 from wattio.errors import InputError, ResultError
 from wattio.hpcio import Config, blocks
 from wattio.hpcio.assembly import fields
-from wattio.hpcio.inspection import inspect, parse_manifest
+from wattio.hpcio.inspection import inspect
+from wattio.hpcio.manifest import parse as parse_manifest
 
 from hpcio.made_dumps import Made
 

@@ -22,7 +22,7 @@ from wattio.hpcio import (
     topology,
 )
 from wattio.hpcio.account import Account, DumpRecord, RankAccount
-from wattio.hpcio.inspection import parse_manifest
+from wattio.hpcio.manifest import parse as parse_manifest
 
 
 def config(approach: str, **more: object) -> Config:

@@ -48,15 +48,6 @@ def found(output: Path) -> dict[int, list[str]]:
     }
 
 
-def close_all(ranks: list[Rank]) -> None:
-    """Close as ranks of a job do: side by side."""
-    threads = [threading.Thread(target=one.close) for one in ranks]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
 def test_a_field_of_uneven_ranks_is_what_was_handed_over(
     configure: Configure, meeting: Path, tmp_path: Path
 ) -> None:
@@ -76,7 +67,7 @@ def test_a_field_of_uneven_ranks_is_what_was_handed_over(
     for one in ranks:
         one.wait(10)
         assert one.is_durable(10)
-    close_all(ranks)
+    io_library.close_all(ranks)
     output = tmp_path / "dumps"
     assert found(output) == {10: []}
     with h5py.File(output / "dump-00000010" / "fields.h5") as file:
@@ -517,7 +508,7 @@ def test_the_socket_of_a_writer_that_waits_for_others_stays(
         Rank(config, meeting, 0, 3)
     assert meeting.exists()
     ranks.append(Rank(config, meeting, 2, 3))
-    close_all(ranks)
+    io_library.close_all(ranks)
     assert writer.wait(20) == 0
 
 
@@ -609,5 +600,5 @@ def test_ranks_that_disagree_about_a_field_are_named(
         with pytest.raises(Failed, match="ranks 0 and 1 disagree about variable u") as told:
             one.flush()
         assert told.value.code == STEP_FAILED
-    close_all(ranks)
+    io_library.close_all(ranks)
     assert not list((tmp_path / "dumps").glob("*/*.h5"))

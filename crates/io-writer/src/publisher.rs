@@ -328,6 +328,7 @@ impl<'a> Publisher<'a> {
             "approach": self.job.approach,
             "attributes": attributes,
             "ranks": self.job.computing,
+            "fields": config.fields,
         })
         .to_string();
         content.pop();

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import h5py
 
 from wattio.errors import InputError, ResultError
-from wattio.hpcio import dumps, inspection, parts
-from wattio.hpcio.inspection import BlockFact, Manifest
+from wattio.hpcio import dumps, inspection, manifest, parts
+from wattio.hpcio.manifest import BlockFact, Manifest
 
 if TYPE_CHECKING:
     from wattio.hpcio.blocks import Array
@@ -77,7 +77,7 @@ def assemble(output: Path, step: int, target: Path) -> dict[str, tuple[int, ...]
 def _blocks(source: Path) -> Iterator[tuple[str, BlockFact, Array]]:
     """The blocks of a dump, checked, with the names that they have in the whole."""
     try:
-        found = inspection.manifest(source)
+        found = manifest.read(source)
         problems = [*inspection.absent(found), *_disagreements(found)]
         if problems:
             raise ResultError(problems[0])

@@ -2,99 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import math
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import h5py
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from wattio.errors import InputError, ResultError
-from wattio.hpcio import blocks, dumps, layout, parts
+from wattio.hpcio import dumps, layout, manifest, parts, whole_fields
 from wattio.hpcio.blocks import Block
+from wattio.hpcio.manifest import BlockFact, Manifest
 
 if TYPE_CHECKING:
     from wattio.hpcio.blocks import Array
 
 
-# What h5py raises for what is damaged, and NumPy for what does not fit into memory.
-_UNREADABLE = (
-    *(OSError, RuntimeError, LookupError, ValueError, TypeError),
-    *(AttributeError, MemoryError, SyntaxError),
-)
-
-_CRC = ',"crc32":'
-"""What stands before the checksum of a manifest: a checksum of all that stands before this."""
-
 _SILENT = "the program ended before, is still writing, or there was no room for it"
 """What can have kept a process from leaving its note."""
-
-
-class _ManifestPart(BaseModel):
-    """Base of what the manifest tells: later versions may tell more."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=False)
-
-
-Number = Annotated[int, Field(ge=0, lt=2**63)]
-Extent = Annotated[tuple[Number, ...], Field(max_length=32)]
-"""A shape or an offset: HDF5 has no more dimensions."""
-
-
-class BlockFact(_ManifestPart):
-    """A block as the manifest tells it."""
-
-    name: str
-    rank: Number
-    shape: Extent
-    dtype: str = Field(pattern=r"^[<>=|]?[biufc][0-9]{1,2}$")
-    global_shape: Extent | None = None
-    offset: Extent | None = None
-    crc32: int | None = None
-    attributes: dict[str, float | str] = {}
-
-    @model_validator(mode="after")
-    def _possible(self) -> BlockFact:
-        try:
-            blocks.make(
-                self.name, self.rank, self.shape, self.dtype, self.global_shape, self.offset
-            )
-        except InputError as error:
-            raise ValueError(str(error)) from error
-        return self
-
-    @property
-    def block(self) -> Block:
-        """The block."""
-        return Block(self.name, self.rank, self.shape, self.dtype, self.global_shape, self.offset)
-
-
-class PartFact(_ManifestPart):
-    """A part file as the manifest tells it."""
-
-    file: str = Field(pattern=r"^part-[0-9]{6,}\.h5$")
-    ranks: tuple[Number, ...]
-    blocks: tuple[BlockFact, ...]
-
-
-class Manifest(_ManifestPart):
-    """What a whole dump consists of."""
-
-    wattio_hpcio: int = Field(ge=parts.VERSION, le=parts.VERSION)
-    step: Number
-    job: str | None = None
-    approach: str
-    ranks: tuple[Number, ...]
-    parts: tuple[PartFact, ...]
-
-    @property
-    def blocks(self) -> list[BlockFact]:
-        """All blocks, part by part."""
-        return [block for part in self.parts for block in part.blocks]
 
 
 @dataclass
@@ -119,36 +45,6 @@ class Dump:
         return {**self.__dict__, "path": str(self.path)}
 
 
-def parse_manifest(text: str) -> Manifest:
-    """Read the text of a manifest. Raises ResultError."""
-    try:
-        return Manifest.model_validate(json.loads(text))
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ResultError(f"manifest: {place}: {first['msg']}") from error
-    except (ValueError, RecursionError) as error:
-        raise ResultError(f"manifest: is not JSON: {error}") from error
-
-
-def manifest(folder: Path) -> Manifest:
-    """The manifest of a dump. Raises ResultError."""
-    try:
-        text = (folder / dumps.MANIFEST).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ResultError(f"manifest: cannot be read: {error}") from error
-    check_manifest(text)
-    return parse_manifest(text)
-
-
-def check_manifest(text: str) -> None:
-    """Hold a manifest's text against its own checksum, where it has one. Raises ResultError."""
-    body, mark, told = text.rpartition(_CRC)
-    digits = told.strip().removesuffix("}")
-    if mark and not (digits.isdecimal() and int(digits) == zlib.crc32(body.encode())):
-        raise ResultError("manifest: is damaged: its checksum is wrong")
-
-
 def inspect(output: Path) -> list[Dump]:
     """All dumps below a folder, whole ones checked, in the order of steps. Raises InputError."""
     try:
@@ -169,10 +65,10 @@ def read(path: Path, fact: BlockFact) -> Array:
             if dataset.shape != fact.shape:
                 # It may be of any size.
                 raise ValueError(f"its shape is {dataset.shape}, not {fact.shape}")
-            if other := _difference(dataset.attrs, _attributes(fact)):
+            if other := parts.difference(dataset.attrs, _attributes(fact)):
                 raise ValueError(other)
             data: Array = dataset[()]
-    except _UNREADABLE as error:
+    except parts.UNREADABLE as error:
         raise ResultError(f"{path.name}: {name} cannot be read: {error}") from error
     if data.shape != fact.shape or data.dtype.str != fact.dtype:
         raise ResultError(
@@ -190,24 +86,13 @@ def _attributes(fact: BlockFact) -> dict[str, Any]:
     return {**{key: value for key, value in known.items() if value is not None}, **fact.attributes}
 
 
-def _difference(found: h5py.AttributeManager, told: dict[str, Any]) -> str | None:
-    """The first attribute that is not as it should be, in words."""
-    for key, value in told.items():
-        if key not in found:
-            return f"its attribute {key} is missing"
-        there = found[key].tolist() if hasattr(found[key], "tolist") else found[key]
-        if (tuple(there) if isinstance(there, list) else there) != value:
-            return f"its attribute {key} is {there!r}, not {value!r}"
-    return None
-
-
 def _foreign(found: Manifest, path: Path) -> str | None:
     """Whether a file of a dump is another dump's, in words."""
     told = {"step": found.step, **({} if found.job is None else {"job": found.job})}
     try:
         with h5py.File(path, "r") as file:
-            other = _difference(file.attrs, told)
-    except _UNREADABLE:
+            other = parts.difference(file.attrs, told)
+    except parts.UNREADABLE:
         # Whoever reads its blocks will tell.
         return None
     return None if other is None else f"{path.name}: is of another dump: {other}"
@@ -216,7 +101,7 @@ def _foreign(found: Manifest, path: Path) -> str | None:
 def _whole(step: int, path: Path) -> Dump:
     dump = Dump(step, path, whole=True)
     try:
-        found = manifest(path)
+        found = manifest.read(path)
     except ResultError as error:
         dump.problems.append(str(error))
         return dump
@@ -227,6 +112,8 @@ def _whole(step: int, path: Path) -> Dump:
         )
     dump.problems += absent(found)
     dump.notes += shared(found)
+    if wrong := whole_fields.problem(path, found):
+        dump.problems.append(wrong)
     for part in found.parts:
         if not (path / part.file).is_file():
             dump.problems.append(f"{part.file}: is missing, with the blocks of ranks {part.ranks}")

@@ -12,16 +12,25 @@ import os
 import re
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wattio.hpcio.blocks import Block
 
 if TYPE_CHECKING:
+    import h5py
+
     from wattio.hpcio.blocks import Array
 
 VERSION = 1
 _ERRNO = re.compile(r"errno = (\d+)")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+# What h5py raises for what is damaged, and NumPy for what does not fit into memory.
+UNREADABLE = (
+    *(OSError, RuntimeError, LookupError, ValueError, TypeError),
+    *(AttributeError, MemoryError, SyntaxError),
+)
 
 
 def dataset_name(block: Block) -> str:
@@ -53,3 +62,14 @@ def explain(path: Path, error: Exception) -> str:
     if code:
         return f"{path}: {os.strerror(code)}"
     return f"{path}: {' '.join(str(error).split())}"
+
+
+def difference(found: h5py.AttributeManager, told: dict[str, Any]) -> str | None:
+    """The first attribute that is not as it should be, in words."""
+    for key, value in told.items():
+        if key not in found:
+            return f"its attribute {key} is missing"
+        there = found[key].tolist() if hasattr(found[key], "tolist") else found[key]
+        if (tuple(there) if isinstance(there, list) else there) != value:
+            return f"its attribute {key} is {there!r}, not {value!r}"
+    return None

@@ -1,0 +1,93 @@
+"""`fields.h5` of a dump against its manifest: each variable is a virtual dataset over part files.
+
+/<variable>           a field, over all its blocks
+/<variable>/<rank>    a block without a place in a field
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+
+from wattio.hpcio import parts
+from wattio.hpcio.manifest import BlockFact, Manifest
+
+FILE = "fields.h5"
+
+Source = tuple[str, str, tuple[int, ...], tuple[int, ...]]
+"""A block's file, its dataset there, and where it begins and ends in the whole."""
+
+
+def problem(folder: Path, found: Manifest) -> str | None:
+    """What first is not as the manifest says, in words; None, too, where there is no such file.
+
+    Manifests of before do not tell whether there is one.
+    """
+    path = folder / FILE
+    if not path.exists():
+        return f"{FILE}: is missing" if found.fields else None
+    told = {"step": found.step, **({} if found.job is None else {"job": found.job})}
+    try:
+        with h5py.File(path, "r") as file:
+            if other := parts.difference(file.attrs, told):
+                return f"{FILE}: is of another dump: {other}"
+            other = parts.difference(file.attrs, found.attributes) or _variables(file, found)
+    except parts.UNREADABLE as error:
+        return f"{FILE}: cannot be read: {error}"
+    return None if other is None else f"{FILE}: {other}"
+
+
+def _variables(file: h5py.File, found: Manifest) -> str | None:
+    """The first dataset that is not what it should be, in words."""
+    wanted: dict[str, list[tuple[str, BlockFact]]] = {}
+    for part in found.parts:
+        for fact in part.blocks:
+            own = fact.global_shape is None
+            name = parts.dataset_name(fact.block) if own else fact.name
+            wanted.setdefault(name, []).append((part.file, fact))
+    there = {
+        name
+        for key, item in file.items()
+        for name in ([f"{key}/{rank}" for rank in item] if isinstance(item, h5py.Group) else [key])
+    }
+    if more := sorted(there - wanted.keys()):
+        return f"{more[0]} is not in the manifest"
+    for name, those in wanted.items():
+        if name not in there:
+            return f"{name} is missing"
+        if other := _other(file[name], those):
+            return f"{name}: {other}"
+    return None
+
+
+def _other(dataset: h5py.Dataset, those: list[tuple[str, BlockFact]]) -> str | None:
+    """How a dataset differs from what its blocks make of it, in words."""
+    first = those[0][1]
+    shape = first.shape if first.global_shape is None else first.global_shape
+    if (dataset.shape, dataset.dtype.str) != (shape, first.dtype):
+        here = f"{dataset.dtype.str} {dataset.shape}"
+        return f"is {here}, the manifest says {first.dtype} {shape}"
+    if first.global_shape is not None and (
+        other := parts.difference(dataset.attrs, first.attributes)
+    ):
+        return other
+    wanted = {_wanted(file, fact) for file, fact in those if 0 not in fact.shape}
+    there = {_source(one) for one in dataset.virtual_sources()} if dataset.is_virtual else set()
+    if wrong := sorted(there ^ wanted):
+        file, name, start, _ = wrong[0]
+        where = f"{name} of {file} at {start}"
+        return f"{where} is missing" if wrong[0] in wanted else f"{where} is not in the manifest"
+    return None
+
+
+def _wanted(file: str, fact: BlockFact) -> Source:
+    start = fact.offset or (0,) * len(fact.shape)
+    end = tuple(at + size - 1 for at, size in zip(start, fact.shape, strict=True))
+    return file, parts.dataset_name(fact.block), start, end
+
+
+def _source(one: Any) -> Source:  # noqa: ANN401 (h5py has no type of it)
+    start, end = one.vspace.get_select_bounds() if one.vspace.shape else ((), ())
+    return one.file_name, one.dset_name, tuple(map(int, start)), tuple(map(int, end))

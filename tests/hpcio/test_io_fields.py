@@ -1,0 +1,165 @@
+"""`fields.h5` of a dump: `wattio hpcio inspect` holds it against the manifest."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from wattio.hpcio.inspection import inspect
+
+from hpcio import io_library
+from hpcio.io_library import Rank
+
+pytestmark = pytest.mark.skipif(shutil.which("cargo") is None, reason="needs cargo")
+
+
+def job(folder: Path) -> Path:
+    """Two dumps of two ranks: a field, one with an empty block, and what has no place."""
+    folder.mkdir(exist_ok=True)
+    config = io_library.configure(folder)
+    ranks = [Rank(config, folder / "socket", rank, 2) for rank in range(2)]
+    for rank, one in enumerate(ranks):
+        one.declare("u", (2, 3), "f4", (4, 3), (2 * rank, 0))
+        one.declare("few", (rank,), "i4", (1,), (0,))
+        one.declare("count", (), "i8")
+        one.declare("own", (3,))
+        one.declare("none", (0,), "f8", (0,), (0,))
+        one.attribute("u", "units", "m/s")
+    for step in (1, 2):
+        for rank, one in enumerate(ranks):
+            one.begin(step)
+            one.attribute(None, "time", 0.5 * step)
+            one.put("u", np.full((2, 3), step + rank, "f4"))
+            one.put("few", np.full(rank, step, "i4"))
+            one.put("count", np.array(rank))
+            one.put("own", np.full(3, float(step)))
+            one.put("none", np.zeros(0))
+            one.end()
+    io_library.close_all(ranks)
+    return folder / "dumps"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return job(tmp_path_factory.mktemp("fields"))
+
+
+@pytest.fixture
+def output(written: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(written, tmp_path / "dumps")
+
+
+def remade(path: Path, change: Callable[[h5py.File], None]) -> None:
+    with h5py.File(path, "r+") as file:
+        change(file)
+
+
+def units(file: h5py.File) -> None:
+    file["u"].attrs["units"] = "km/s"
+
+
+def time(file: h5py.File) -> None:
+    file.attrs["time"] = 0.25
+
+
+def gone(file: h5py.File) -> None:
+    del file["own/000001"]
+
+
+def more(file: h5py.File) -> None:
+    file["v"] = np.zeros(3)
+
+
+def copied(file: h5py.File) -> None:
+    """The data are what they should be, and yet those of the parts are not looked at any more."""
+    data = file["u"][:]
+    del file["u"]
+    file.create_dataset("u", data=data).attrs["units"] = "m/s"
+
+
+def shifted(file: h5py.File) -> None:
+    """A block of the field is another one's."""
+    whole = h5py.VirtualLayout((4, 3), "f4")
+    for rank, at in ((0, 2), (1, 0)):
+        source = h5py.VirtualSource(f"part-{process(file):06}.h5", f"u/{rank:06}", (2, 3))
+        whole[at : at + 2] = source
+    del file["u"]
+    file.create_virtual_dataset("u", whole).attrs["units"] = "m/s"
+
+
+def narrow(file: h5py.File) -> None:
+    del file["few"]
+    file["few"] = np.zeros(2, "i4")
+
+
+def process(file: h5py.File) -> int:
+    (part,) = Path(file.filename).parent.glob("part-*.h5")
+    return int(part.stem.removeprefix("part-"))
+
+
+def test_what_was_written_is_as_the_manifest_says(output: Path) -> None:
+    assert [dump.problems for dump in inspect(output)] == [[], []]
+    manifest = json.loads((output / "dump-00000001" / "manifest.json").read_text())
+    assert manifest["fields"] is True
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (units, "u: its attribute units is 'km/s', not 'm/s'"),
+        (time, "its attribute time is 0.25, not 0.5"),
+        (gone, "own/000001 is missing"),
+        (more, "v is not in the manifest"),
+        (copied, "u: u/000000 of part-{part} at (0, 0) is missing"),
+        (shifted, "u: u/000000 of part-{part} at (0, 0) is missing"),
+        (narrow, "few: is <i4 (2,), the manifest says <i4 (1,)"),
+    ],
+)
+def test_what_was_changed_is_told(
+    output: Path, change: Callable[[h5py.File], None], told: str
+) -> None:
+    path = output / "dump-00000001" / "fields.h5"
+    remade(path, change)
+    (part,) = path.parent.glob("part-*.h5")
+    told = told.format(part=part.name.removeprefix("part-"))
+    assert [dump.problems for dump in inspect(output)] == [[f"fields.h5: {told}"], []]
+
+
+def test_one_of_another_dump_is_told(output: Path, tmp_path: Path) -> None:
+    path = output / "dump-00000001" / "fields.h5"
+    shutil.copy(output / "dump-00000002" / "fields.h5", path)
+    (told,) = inspect(output)[0].problems
+    assert told == "fields.h5: is of another dump: its attribute step is 2, not 1"
+    shutil.copy(job(tmp_path / "other") / "dump-00000001" / "fields.h5", path)
+    (told,) = inspect(output)[0].problems
+    assert "is of another dump: its attribute job is" in told
+
+
+def test_one_that_is_damaged_or_missing_is_told(output: Path) -> None:
+    path = output / "dump-00000001" / "fields.h5"
+    whole = path.read_bytes()
+    for content in (b"", b"no HDF5", whole[: len(whole) // 2], whole[:100]):
+        path.write_bytes(content)
+        (told,) = inspect(output)[0].problems
+        assert told.startswith("fields.h5: cannot be read: ")
+    path.unlink()
+    assert inspect(output)[0].problems == ["fields.h5: is missing"]
+
+
+def test_manifests_of_before_do_not_tell_of_one(output: Path) -> None:
+    """They are read; what is there is looked at all the same."""
+    folder = output / "dump-00000001"
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for key in ("fields", "crc32"):
+        del manifest[key]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    assert inspect(output)[0].problems == []
+    (folder / "fields.h5").write_bytes(b"no HDF5")
+    assert "cannot be read" in inspect(output)[0].problems[0]
+    (folder / "fields.h5").unlink()
+    assert inspect(output)[0].problems == []
