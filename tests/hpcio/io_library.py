@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
 from pathlib import Path
 from typing import Any
@@ -173,9 +174,23 @@ def configure(folder: Path, **keys: object) -> Path:
     return path
 
 
-def serve(config: Path, meeting: Path, ranks: int) -> subprocess.Popen[str]:
-    """A writer that the test starts by itself, listening when this comes back."""
-    line = [str(WRITER), "serve", "--config", str(config), "--ranks", str(ranks), str(meeting)]
+def serve(
+    config: Path, meeting: Path, ranks: int, before: Sequence[str] = ()
+) -> subprocess.Popen[str]:
+    """A writer that the test starts by itself, listening when this comes back.
+
+    `before` are words of a program that runs it.
+    """
+    line = [
+        *before,
+        str(WRITER),
+        "serve",
+        "--config",
+        str(config),
+        "--ranks",
+        str(ranks),
+        str(meeting),
+    ]
     process = subprocess.Popen(line, text=True)
     while not meeting.exists():
         assert process.poll() is None, "the writer has ended"

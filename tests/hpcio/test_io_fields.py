@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -163,3 +164,30 @@ def test_manifests_of_before_do_not_tell_of_one(output: Path) -> None:
     assert "cannot be read" in inspect(output)[0].problems[0]
     (folder / "fields.h5").unlink()
     assert inspect(output)[0].problems == []
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("sync", [True, False])
+def test_a_durable_dump_has_all_its_files_on_the_disk(sync: bool, tmp_path: Path) -> None:
+    if shutil.which("strace") is None:
+        pytest.skip("strace is not installed")
+    log = tmp_path / "calls"
+    config = io_library.configure(tmp_path, sync=sync)
+    traced = ["strace", "-f", "-qq", "-y", "-e", "trace=fsync,fdatasync,/rename", "-o", str(log)]
+    writer = io_library.serve(config, tmp_path / "socket", 1, before=traced)
+    rank = Rank(config, tmp_path / "socket")
+    rank.declare("u", (3,))
+    rank.dump(7, u=np.zeros(3))
+    rank.close()
+    assert writer.wait(60) == 0
+    output = tmp_path / "dumps"
+    calls = [line for line in log.read_text().splitlines() if "sync(" in line or "rename" in line]
+    named = next(at for at, call in enumerate(calls) if f'"{output}/dump-00000007"' in call)
+    synced = [re.findall(r"<([^>]*)>", call)[0] for call in calls if "sync(" in call]
+    before = [re.findall(r"<([^>]*)>", call)[0] for call in calls[:named] if "sync(" in call]
+    folder = f"{output}/dump-00000007.partial"
+    (part,) = (path.name for path in output.glob("*/part-*.h5"))
+    files = [f"{folder}/{name}" for name in (part, "fields.h5", "manifest.json.new")]
+    # Its content, the folder's entries, and its name in the end.
+    assert sorted(before) == (sorted([*files, folder]) if sync else [])
+    assert synced == ([*before, str(output)] if sync else [])

@@ -49,7 +49,7 @@ pub struct Indexed {
 
 /// Make `fields.h5` in a folder whose part files are whole. A variable whose blocks have no place in
 /// a field is a group of its ranks' blocks there, as in part files. Elements of which no block is there
-/// are NaN, or 0 where there is none.
+/// are NaN, or 0 where there is none. With `sync`, the file is on the disk when this comes back.
 ///
 /// # Errors
 ///
@@ -60,6 +60,7 @@ pub fn make(
     origin: (&str, u64),
     attributes: &Attributes,
     parts: &[(String, Vec<Found>)],
+    sync: bool,
 ) -> Result<Vec<Field>, String> {
     let path = folder.join(FILE);
     check(parts)?;
@@ -115,7 +116,12 @@ pub fn make(
         file.close()?;
         Ok(fields)
     };
-    write().map_err(|error| part::explain(&path, &error))
+    let fields = write().map_err(|error| part::explain(&path, &error))?;
+    if sync {
+        let synced = std::fs::File::open(&path).and_then(|file| file.sync_all());
+        synced.map_err(|error| part::told(&path, error.raw_os_error().unwrap_or_default()))?;
+    }
+    Ok(fields)
 }
 
 /// Whether ranks agree about each variable: its type, and the field that it is a part of.

@@ -393,7 +393,8 @@ impl<'a> Publisher<'a> {
                 Some((name.clone(), value))
             })
             .collect();
-        fields::make(self.library, folder, (&self.job.id, step), &attributes, &found)
+        let origin = (self.job.id.as_str(), step);
+        fields::make(self.library, folder, origin, &attributes, &found, self.job.config.sync)
     }
 
     /// The index is a help: without it, dumps are as good.
