@@ -425,11 +425,31 @@ def test_a_second_job_is_kept_out_of_the_folder(
     configure: Configure, meeting: Path, tmp_path: Path
 ) -> None:
     rank = Rank(configure(), meeting)
-    with pytest.raises(Failed, match="the writer has ended with") as told:
-        Rank(configure(), tmp_path / "other")
-    assert told.value.code == HOST
+    # Of several ranks, too, which try one after the other.
+    for _ in range(2):
+        with pytest.raises(Failed, match=r"another job writes there .* wait for its end") as told:
+            Rank(configure(), tmp_path / "other")
+        assert told.value.code == INPUT
+        assert not (tmp_path / "other").exists()
     rank.close()
     Rank(configure(), tmp_path / "other").close()
+
+
+def test_a_rank_hears_why_its_writer_cannot_serve(
+    configure: Configure, meeting: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What fails for the machine, and for what it was told; a program that says nothing."""
+    with pytest.raises(Failed, match=r"hdf5: cannot be loaded: /none.so") as told:
+        Rank(configure(hdf5="/none.so"), meeting)
+    assert told.value.code == HOST
+    (tmp_path / "file").touch()
+    with pytest.raises(Failed, match="file/dumps: cannot be used: Not a directory") as told:
+        Rank(configure(output=str(tmp_path / "file" / "dumps")), meeting)
+    assert told.value.code == INPUT
+    assert capfd.readouterr().err == ""
+    with pytest.raises(Failed, match="the writer has ended with exit status: 1") as told:
+        Rank(configure(program="/bin/false"), meeting)
+    assert told.value.code == HOST
 
 
 def test_threads_may_share_a_handle(configure: Configure, meeting: Path, tmp_path: Path) -> None:

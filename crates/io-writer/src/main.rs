@@ -61,6 +61,9 @@ struct ServeArguments {
     /// How many ranks will come.
     #[arg(long, value_name = "N")]
     ranks: usize,
+    /// A rank has started this writer, and hears over its standard input why it cannot serve.
+    #[arg(long, hide = true)]
+    started_by_rank: bool,
     /// Where they come to: the path of a socket that is made.
     path: PathBuf,
 }
@@ -111,15 +114,13 @@ fn code(found: Result<i32, String>) -> i32 {
 
 /// Serve the rank that has started this process.
 fn serve_parent() -> i32 {
-    let Ok(stdin) = std::io::stdin().as_fd().try_clone_to_owned() else { return REFUSED };
-    let socket = UnixStream::from(stdin);
-    if socket.peer_addr().is_err() {
+    let Some(socket) = parent() else {
         tell(
             "wattio-io-writer",
             "is started by libwattio_io; by hand: wattio-io-writer serve --help",
         );
         return REFUSED;
-    }
+    };
     let mut lines = Lines::new(socket);
     let Ok(job) = lines.hear::<Job>() else { return REFUSED };
     let refuse = |lines: &Lines, input: bool, text: String| {
@@ -153,14 +154,16 @@ fn serve_parent() -> i32 {
 
 /// Serve ranks that meet this process at a path.
 fn serve_path(arguments: &ServeArguments) -> i32 {
-    let run = || -> Result<i32, String> {
-        let config = Config::read(&arguments.config).map_err(|error| error.to_string())?;
+    let input = |text: String| (true, text);
+    let machine = |text: String| (false, text);
+    let run = || -> Result<i32, (bool, String)> {
+        let config = Config::read(&arguments.config).map_err(|error| input(error.to_string()))?;
         if !(1..=4096).contains(&arguments.ranks) {
-            return Err(format!("--ranks {}; allowed: 1 to 4096", arguments.ranks));
+            return Err(input(format!("--ranks {}; allowed: 1 to 4096", arguments.ranks)));
         }
         let clients: Vec<usize> = (0..arguments.ranks).collect();
         let job = Job {
-            id: random_hex(16).map_err(|error| error.to_string())?,
+            id: random_hex(16).map_err(|error| machine(error.to_string()))?,
             approach: "dc:1".to_owned(),
             process: arguments.ranks,
             share: config.buffer.value() as u64 / arguments.ranks as u64,
@@ -174,16 +177,30 @@ fn serve_path(arguments: &ServeArguments) -> i32 {
             address: Some(arguments.path.display().to_string()),
             config,
         };
-        let (library, listener, _, signals) = begin(&job, None).map_err(|error| error.1)?;
-        let (line, lock) = line(&library, &job).inspect_err(|_| {
-            let _ = std::fs::remove_file(&arguments.path);
-        })?;
+        let (library, listener, _, signals) = begin(&job, None)?;
+        let remove = || std::fs::remove_file(&arguments.path);
+        let (line, lock) = line(&library, &job).map_err(input).inspect_err(|_| drop(remove()))?;
         let admitted = Memory::new(&job).and_then(|memory| memory.admit(&job, &listener, &signals));
-        let _ = std::fs::remove_file(&arguments.path);
-        let account = Server::new(&library, &job, admitted?, line).serve(signals, lock);
+        let _ = remove();
+        let admitted = admitted.map_err(machine)?;
+        let account = Server::new(&library, &job, admitted, line).serve(signals, lock);
         Ok(end(account, None))
     };
-    code(run())
+    run().unwrap_or_else(|(input, text)| {
+        let parent = arguments.started_by_rank.then(parent).flatten();
+        let said = parent
+            .map(|socket| Lines::new(socket).say(&Answer::Refused { input, text: text.clone() }));
+        if !matches!(said, Some(Ok(()))) {
+            tell("wattio-io-writer", &text);
+        }
+        REFUSED
+    })
+}
+
+/// The rank that has started this process, at the other end of its standard input.
+fn parent() -> Option<UnixStream> {
+    let socket = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().ok()?);
+    socket.peer_addr().is_ok().then_some(socket)
 }
 
 type Begun = (Hdf5, UnixListener, String, Signals);

@@ -5,11 +5,13 @@ use crate::client::thread;
 use crate::config::Config;
 use crate::error::{Error, Result, host};
 use crate::job::{Account, Answer, Job, Lines};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// The program that writes.
 pub const PROGRAM: &str = "wattio-io-writer";
@@ -72,8 +74,7 @@ impl Writer {
                 self.told = true;
                 Ok((address, publisher))
             }
-            Answer::Refused { input: true, text } => Err(Error::Input(text)),
-            Answer::Refused { input: false, text } => Err(Error::Host(text)),
+            Answer::Refused { input, text } => Err(refused(input, text)),
         }
     }
 
@@ -95,22 +96,62 @@ impl Writer {
     }
 }
 
-/// Start a writer for ranks that meet it at a path; it goes on by itself.
-///
-/// # Errors
-///
-/// `Host`: what was tried.
-pub fn start_at(
-    path: &Path,
-    file: &Path,
-    config: &Config,
-    ranks: usize,
-    beside: Option<&Path>,
-) -> Result<Child> {
-    let mut command = command(config, beside);
-    command.arg("serve").arg("--config").arg(file);
-    command.arg("--ranks").arg(ranks.to_string()).arg(path).stdin(Stdio::null());
-    command.spawn().map_err(|error| not_started(&command, &error))
+/// A writer at a path, which goes on by itself.
+#[derive(Debug)]
+pub struct PathWriter {
+    child: Child,
+    lines: Lines,
+}
+
+impl PathWriter {
+    /// Start one for ranks that meet it there.
+    ///
+    /// # Errors
+    ///
+    /// `Host`: what was tried.
+    pub fn start(
+        path: &Path,
+        file: &Path,
+        config: &Config,
+        ranks: usize,
+        beside: Option<&Path>,
+    ) -> Result<Self> {
+        let (own, its) = UnixStream::pair().map_err(host("a writer cannot be started"))?;
+        let mut command = command(config, beside);
+        command.args(["serve", "--started-by-rank", "--config"]).arg(file);
+        command
+            .arg("--ranks")
+            .arg(ranks.to_string())
+            .arg(path)
+            .stdin(Stdio::from(OwnedFd::from(its)));
+        let child = command.spawn().map_err(|error| not_started(&command, &error))?;
+        // The command holds the writer's end, which would keep this one from seeing its end.
+        drop(command);
+        Ok(Self { child, lines: Lines::new(own) })
+    }
+
+    /// Why it has ended, if it says so, or does so, within a time.
+    pub fn refusal(&mut self, within: Duration) -> Option<Error> {
+        let limit = Timespec::try_from(within).ok();
+        let mut polled = [PollFd::new(self.lines.socket(), PollFlags::IN)];
+        if matches!(rustix::event::poll(&mut polled, limit.as_ref()), Ok(1..)) {
+            match self.lines.hear() {
+                Ok(Answer::Refused { input, text }) => {
+                    // Nothing of it is left in the kernel's table.
+                    let _ = self.child.wait();
+                    return Some(refused(input, text));
+                }
+                // A program between, as a launcher, may have let go of the line.
+                _ => std::thread::sleep(within),
+            }
+        }
+        let status = self.child.try_wait().ok().flatten()?;
+        Some(Error::Host(format!("the writer has ended with {status} (see what it printed)")))
+    }
+}
+
+fn refused(input: bool, text: String) -> Error {
+    if input { Error::Input(text) } else { Error::Host(text) }
 }
 
 fn command(config: &Config, beside: Option<&Path>) -> Command {

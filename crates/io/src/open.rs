@@ -6,7 +6,7 @@ use crate::config::{Approach, Config};
 use crate::error::{Error, Result, host, tell};
 use crate::far::Far;
 use crate::job::{Account, Job, client_token, random_hex};
-use crate::launch::{self, Writer};
+use crate::launch::{PathWriter, Writer};
 use crate::peers::{self, Peers};
 use crate::relay::{Port, Relay, Senders};
 use crate::session::{Report, Session};
@@ -437,22 +437,19 @@ fn start_and_connect(
     beside: Option<&Path>,
 ) -> Result<Client> {
     remove_stale(path)?;
-    let mut child = launch::start_at(path, file, config, ranks, beside)?;
+    let mut writer = PathWriter::start(path, file, config, ranks, beside)?;
     let until = Instant::now() + crate::bell::START;
     loop {
         match connect() {
             Ok(client) => return Ok(client),
             Err(error) => {
-                if let Ok(Some(status)) = child.try_wait() {
-                    return Err(Error::Host(format!(
-                        "the writer has ended with {status} (see what it printed)"
-                    )));
+                if let Some(why) = writer.refusal(RETRY) {
+                    return Err(why);
                 }
                 if Instant::now() > until {
                     return Err(error);
                 }
             }
         }
-        std::thread::sleep(RETRY);
     }
 }
