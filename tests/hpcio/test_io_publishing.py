@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import shutil
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from wattio.hpcio.inspection import inspect
 
 from hpcio import io_library
 from hpcio.io_library import Rank
+from hpcio.waiting import until
 
 pytestmark = pytest.mark.skipif(shutil.which("cargo") is None, reason="needs cargo")
 
@@ -21,23 +27,26 @@ pytestmark = pytest.mark.skipif(shutil.which("cargo") is None, reason="needs car
 TOKEN = "0" * 8 + "5a" * 12
 
 
-class Played:
-    """A job whose first writer is real, with one rank; the others are played."""
+class Begun:
+    """A real writer, told what to do as the library tells it; its one rank is `rank`."""
 
-    def __init__(self, folder: Path, writers: int) -> None:
-        self.output, self.writers = folder / "dumps", writers
+    def __init__(
+        self, folder: Path, process: int, writers: int, publisher: str | None = None, **more: object
+    ) -> None:
         config = {
             **{"approach": "dc", "writers": 1, "ratio": 1, "ranks_per_node": None},
-            **{"buffer": "1 MiB", "when_full": "block", "output": str(self.output)},
+            **{"buffer": "1 MiB", "when_full": "block", "output": str(folder / "dumps")},
             **{"compression": "none", "checksum": True, "sync": False},
             **{"fields": False, "existing": "refuse", "grace": "20 s", "program": None},
             "hdf5": io_library.hdf5(),
         }
-        meeting = folder / "socket"
+        meeting = folder / f"socket{process}"
         job = {
-            **{"id": "job", "config": config, "approach": "dc:1", "process": 0, "clients": [0]},
-            **{"share": 65536, "computing": list(range(writers)), "publisher": None},
-            **{"writers": writers, "token": TOKEN, "spread": False, "address": str(meeting)},
+            **{"id": "job", "config": config, "approach": "dc:1", "process": process},
+            **{"clients": [process], "share": 65536, "computing": list(range(writers))},
+            **{"publisher": publisher, "writers": writers, "token": TOKEN, "spread": False},
+            "address": str(meeting),
+            **more,
         }
         own, its = socket.socketpair()
         self.process = subprocess.Popen([io_library.WRITER], stdin=its.fileno())
@@ -45,9 +54,29 @@ class Played:
         self.lines = own.makefile("rwb")
         self.lines.write(json.dumps(job).encode() + b"\n")
         self.lines.flush()
-        self.address = json.loads(self.lines.readline())["ready"]["publisher"]
-        (folder / "hpcio.toml").write_text('[hpcio]\napproach = "dc"\n')
-        self.rank = Rank(folder / "hpcio.toml", meeting)
+        self.meeting, self.number = meeting, process
+        self.config = folder / "hpcio.toml"
+        self.config.write_text('[hpcio]\napproach = "dc"\n')
+
+    def ready(self) -> str:
+        """Where the others connect; the rank has met its writer then."""
+        found = json.loads(self.lines.readline())["ready"]["publisher"]
+        self.rank = Rank(self.config, self.meeting, self.number, self.number + 1)
+        return found or ""
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+class Played:
+    """A job whose first writer is real, with one rank; the others are played."""
+
+    def __init__(self, folder: Path, writers: int) -> None:
+        self.output, self.writers = folder / "dumps", writers
+        self.real = Begun(folder, 0, writers)
+        self.address = self.real.ready()
+        self.rank = self.real.rank
 
     def member(self, process: int, token: str = TOKEN) -> socket.socket:
         found = socket.socket(socket.AF_UNIX)
@@ -80,8 +109,12 @@ def play(tmp_path: Path) -> Iterator[Any]:
 
     yield begin
     for one in begun:
-        one.process.kill()
-        one.process.wait()
+        one.real.end()
+
+
+def state(process: int) -> str:
+    """What the kernel calls what a process does: S is asleep."""
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def settled(member: socket.socket) -> dict[str, Any]:
@@ -124,6 +157,106 @@ def test_writers_that_disagree_about_a_step_are_told(play: Any) -> None:  # noqa
     job.note(one, 1, 0, step=7)
     job.own(3)
     assert "ranks disagree about the step: [3, 7]" in settled(one)["error"]
+
+
+def test_parts_of_a_dump_that_is_lost_are_gone_when_that_is_told(play: Any) -> None:  # noqa: ANN401
+    """Whoever lacked room for its part finds that of the others."""
+    job = play(4)
+    members = {process: job.member(process) for process in (1, 2, 3)}
+    job.own(0)
+    for process in (1, 2):
+        job.note(members[process], process, 0, error="the disk is full" if process == 2 else None)
+    # One that dies within it, and leaves what it had written.
+    (job.output / "dump-00000000.partial" / "part-000003.h5").touch()
+    members[3].close()
+    assert settled(members[1])["error"] == "the disk is full"
+    assert not list(job.output.glob("*/*.h5"))
+
+
+def test_after_a_loss_a_writer_begins_nothing_before_all_it_has_done_is_settled(
+    tmp_path: Path,
+) -> None:
+    """Parts of what is lost may take the room that it lacked; until a dump is whole again."""
+    (tmp_path / "dumps").mkdir()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("\0wattio-io-test-" + tmp_path.as_posix()[-60:])
+        listener.listen()
+        address = "@" + listener.getsockname()[1:].decode()
+        writer = Begun(tmp_path, 1, 2, address)
+        try:
+            publisher, _ = listener.accept()
+            writer.ready()
+            said = publisher.makefile("rb", buffering=0)
+            assert json.loads(said.readline())["hello"]["process"] == 1
+            process = writer.process
+            writer.rank.declare("u", (1000,))
+            process.send_signal(signal.SIGSTOP)
+            for step in range(5):
+                writer.rank.dump(step, u=np.zeros(1000))
+            limits = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (4096, limits[1]))
+            process.send_signal(signal.SIGCONT)
+            for step, whole in enumerate([False, True]):
+                note = json.loads(said.readline())["note"]
+                assert (note["number"], note["error"] is None) == (step, whole)
+                until(lambda: state(process.pid) == "S")
+                with pytest.raises(BlockingIOError):
+                    publisher.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK)
+                resource.prlimit(process.pid, resource.RLIMIT_FSIZE, limits)
+                fate = {"number": step, "step": step, "dropped": False, "error": note["error"]}
+                publisher.sendall(json.dumps(fate).encode() + b"\n")
+            for step in (2, 3, 4):
+                assert json.loads(said.readline())["note"]["number"] == step
+        finally:
+            writer.end()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 4 MiB."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting needs root")
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(tmp_path)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("no tmpfs can be mounted here")
+    yield tmp_path
+    subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+@pytest.mark.system
+def test_on_a_full_disk_one_dump_is_lost_and_the_next_has_its_room(small_disk: Path) -> None:
+    """Of the first, one part fits; of the second, both do, but not beside that one."""
+    first = Begun(small_disk, 0, 2, share=16 << 20)
+    begun = [first]
+    try:
+        begun.append(Begun(small_disk, 1, 2, first.ready(), share=16 << 20))
+        begun[1].ready()
+        for one in begun:
+            one.process.send_signal(signal.SIGSTOP)
+            for step, size in enumerate([300_000, 180_000, 180_000]):
+                one.rank.declare("u", (size,))
+                one.rank.dump(step, u=np.zeros(size))
+        dumps = small_disk / "dumps"
+        first.process.send_signal(signal.SIGCONT)
+        # It is done with the second, and has had no room for the third.
+        third = dumps / "dump-00000002.partial"
+        until(lambda: third.is_dir() and not list(third.iterdir()))
+        begun[1].process.send_signal(signal.SIGCONT)
+        # A call tells the cause of the last failure alone; on disk is each one's.
+        with pytest.raises(io_library.Failed, match="step 0: "):
+            first.rank.wait(0)
+        first.rank.wait(1)
+        with pytest.raises(io_library.Failed, match=r"step 2: .*the disk is full"):
+            first.rank.wait(2)
+        found = {dump.step: (dump.whole, dump.problems) for dump in inspect(dumps)}
+        assert found[1] == (True, [])
+        for step in (0, 2):
+            assert not found[step][0]
+            assert "the disk is full" in found[step][1][0]
+        assert not list(small_disk.glob("dumps/*.partial/*.h5"))
+    finally:
+        for one in begun:
+            one.end()
 
 
 @pytest.mark.parametrize(

@@ -277,6 +277,7 @@ impl<'a> Publisher<'a> {
             }
             let settled = self.judge(number, &parts, silent, why);
             if settled.fate() != wattio_io::slot::Fate::Whole {
+                self.remove_parts(settled.step, &parts);
                 self.lose(&settled, &parts);
             }
             self.tell(&settled);
@@ -404,6 +405,17 @@ impl<'a> Publisher<'a> {
         let path = self.output.path().join(fields::INDEX);
         if let Err(error) = folder::put(&path, fields::xdmf(&self.index).as_bytes(), false) {
             tell("wattio-io-writer", &format!("{}: {}", path.display(), folder::plain(&error)));
+        }
+    }
+
+    /// The parts of a dump that is lost are of no use. They go before anybody is told, who may have
+    /// lacked the room that they take.
+    fn remove_parts(&self, step: u64, parts: &[(usize, Vec<usize>, Note)]) {
+        // Where ranks disagree, each part is of its own step.
+        let own: HashMap<usize, u64> = parts.iter().map(|part| (part.0, part.2.step)).collect();
+        for process in self.members.keys() {
+            let folder = self.output.partial(own.get(process).copied().unwrap_or(step));
+            let _ = std::fs::remove_file(folder.join(part::file_name(*process)));
         }
     }
 

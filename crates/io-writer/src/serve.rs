@@ -81,6 +81,9 @@ pub struct Server<'a> {
     news: RefCell<VecDeque<Settled>>,
     number: u64,
     settled: u64,
+    /// The last dump that is known to be lost, until a later one is whole: the disk may be full, so that
+    /// none is begun before those that are done are settled, and what is lost of them has gone.
+    lost: Option<u64>,
     deadline: Cell<Option<Instant>>,
     /// The steps of the dumps that were ended, by their numbers.
     steps: Vec<u64>,
@@ -122,6 +125,7 @@ impl<'a> Server<'a> {
             news: RefCell::default(),
             number: 0,
             settled: 0,
+            lost: None,
             deadline: Cell::new(None),
             steps: Vec::new(),
             account: Account::default(),
@@ -167,6 +171,9 @@ impl<'a> Server<'a> {
 
     /// Take one entry, or end the dump; whether there was anything to do.
     fn step(&mut self, dump: &mut Dump<'a>) -> bool {
+        if dump.step.is_none() && self.lost.is_some() && self.settled < self.number {
+            return false;
+        }
         for at in 0..self.clients.len() {
             if dump.ended[at] {
                 continue;
@@ -294,6 +301,9 @@ impl<'a> Server<'a> {
         let attributes = dump.attributes.map(|found| found.1).unwrap_or_default();
         let (error, dropped) = (dump.error, dump.dropped);
         self.number += 1;
+        if error.is_some() {
+            self.lost = Some(number);
+        }
         self.steps.push(step);
         for client in &self.clients {
             client.slot.finish(client.taken, self.number);
@@ -381,6 +391,11 @@ impl<'a> Server<'a> {
                 self.account.failed.push((settled.step, text.clone()));
             } else if settled.dropped {
                 self.account.dropped.push(settled.step);
+            }
+            match settled.error {
+                Some(_) => self.lost = self.lost.max(Some(settled.number)),
+                None if !settled.dropped && self.lost < Some(settled.number) => self.lost = None,
+                None => {}
             }
             if settled.error.is_some() || settled.dropped {
                 // Its own, where ranks disagree.
