@@ -5,6 +5,7 @@ the same memory in the same run. Files go to memory, as nobody waits for a disk.
 (`io_app.py`) of one computing rank are timed in turn with peers, those that are installed: ADIOS2's
 BP5 engine, told to write beside the program (`pip install adios2`); h5py with a file of each
 process and dump; parallel HDF5 by Debian's Python (`apt install python3-h5py-mpi python3-mpi4py`).
+What publishing a dump of many writers takes is `io_publishing.py`'s.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from statistics import median
 from typing import IO
 
 import h5py
+import io_publishing
 import numpy as np
 from dumping import ENVIRONMENT, MEMORY, rate
 from timing import BenchError, Goal, Line
@@ -67,6 +69,7 @@ def lines() -> Iterator[Line]:
         in_place, _ = _measure(room, PLACED)
         peer = _adios2(room) if util.find_spec("adios2") else None
         whole = _applications(room)
+        publishing = list(io_publishing.lines(_BUILT, room))
     copied, put, _ = (list(column) for column in zip(*found["dump"], strict=True))
     _, put_many, placed = (list(column) for column in zip(*in_place["dump"], strict=True))
     yield Line(
@@ -100,6 +103,7 @@ def lines() -> Iterator[Line]:
             "a dump that is copied against BP5 writing beside the program, blocked time",
         )
     yield from _whole(whole)
+    yield from publishing
     private = median(one[1] for one in found["open"])
     if private > PRIVATE_KIB_MAX:
         raise BenchError(f"io: a rank holds {private:g} KiB of its own, over {PRIVATE_KIB_MAX}")

@@ -2,10 +2,11 @@
 //! blocks lie in many part files, and `dumps.xdmf`, which tells `ParaView` and `VisIt` of all dumps.
 
 use crate::folder;
-use crate::hdf5::{Attributed, Hdf5, Hdf5Error, Source};
+use crate::hdf5::{Attributed, Hdf5, Hdf5Error, Virtual};
 use crate::part;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::ffi::{CStr, CString};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use wattio_io::block::{Attributes, Type, Value};
@@ -59,12 +60,12 @@ pub fn make(
     folder: &Path,
     origin: (&str, u64),
     attributes: &Attributes,
-    parts: &[(String, Vec<Found>)],
+    parts: &[(CString, Vec<Found>)],
     sync: bool,
 ) -> Result<Vec<Field>, String> {
     let path = folder.join(FILE);
     check(parts)?;
-    let mut members: BTreeMap<&str, Vec<(&str, &Found)>> = BTreeMap::new();
+    let mut members: BTreeMap<&str, Vec<(&CStr, &Found)>> = BTreeMap::new();
     for (file, blocks) in parts {
         for block in blocks {
             members.entry(&block.name).or_default().push((file, block));
@@ -80,37 +81,26 @@ pub fn make(
         for (name, blocks) in members {
             let first = blocks[0].1;
             let Some(kind) = kind(&first.dtype) else { continue };
-            let is_field = first.global_shape.is_some();
-            let sources =
-                |one: &(&str, &Found)| (one.0.to_owned(), part::dataset_name(name, one.1.rank));
-            let named: Vec<(String, String)> = blocks.iter().map(sources).collect();
-            if is_field {
-                let shape = first.global_shape.clone().unwrap_or_default();
-                let mapped: Vec<Source<'_>> = blocks
-                    .iter()
-                    .zip(&named)
-                    .filter(|((_, one), _)| !one.shape.contains(&0))
-                    .map(|((_, one), (file, dataset))| Source {
-                        file,
-                        dataset,
-                        offset: one.offset.as_deref().unwrap_or_default(),
-                        count: &one.shape,
-                    })
-                    .collect();
-                let made = file.virtual_(name, library.kind(kind), &shape, &mapped)?;
+            if let Some(shape) = &first.global_shape {
+                let mut all = library.virtual_(library.kind(kind), shape)?;
+                for (source, one) in blocks {
+                    let offset = one.offset.as_deref().unwrap_or_default();
+                    add(&mut all, source, one, offset)?;
+                }
+                let made = file.made_of(name, library.kind(kind), shape, &all)?;
                 for (key, value) in &first.attributes {
                     part::set(&made, &vec![(key.clone(), value.clone())])?;
                 }
-                fields.push(Field { name: name.to_owned(), shape, kind });
+                fields.push(Field { name: name.to_owned(), shape: shape.clone(), kind });
                 continue;
             }
             file.group(name)?;
-            for ((_, one), (source, dataset)) in blocks.iter().zip(&named) {
+            for (source, one) in blocks {
                 let Some(kind) = self::kind(&one.dtype) else { continue };
-                let offset = vec![0; one.shape.len()];
-                let mapped = Source { file: source, dataset, offset: &offset, count: &one.shape };
-                let mapped = if one.shape.contains(&0) { vec![] } else { vec![mapped] };
-                file.virtual_(dataset, library.kind(kind), &one.shape, &mapped)?;
+                let kind = library.kind(kind);
+                let mut alone = library.virtual_(kind, &one.shape)?;
+                add(&mut alone, source, one, &vec![0; one.shape.len()])?;
+                file.made_of(&part::dataset_name(name, one.rank), kind, &one.shape, &alone)?;
             }
         }
         file.close()?;
@@ -124,25 +114,34 @@ pub fn make(
     Ok(fields)
 }
 
+/// Tell of a block; one without elements is nowhere.
+fn add(all: &mut Virtual<'_>, file: &CStr, block: &Found, offset: &[u64]) -> Result<(), Hdf5Error> {
+    if block.shape.contains(&0) {
+        return Ok(());
+    }
+    all.add(file, &part::dataset_name(&block.name, block.rank), offset, &block.shape)
+}
+
 /// Whether ranks agree about each variable: its type, and the field that it is a part of.
-fn check(parts: &[(String, Vec<Found>)]) -> Result<(), String> {
+fn check(parts: &[(CString, Vec<Found>)]) -> Result<(), String> {
     let mut first: BTreeMap<&str, &Found> = BTreeMap::new();
     for block in parts.iter().flat_map(|(_, blocks)| blocks) {
         let other = first.entry(&block.name).or_insert(block);
+        if (&other.dtype, &other.global_shape) == (&block.dtype, &block.global_shape) {
+            continue;
+        }
         let told = |one: &Found| match &one.global_shape {
             Some(shape) => format!("{} of {shape:?}", one.dtype),
             None => format!("{} without a place in a field", one.dtype),
         };
-        if told(other) != told(block) {
-            return Err(format!(
-                "ranks {} and {} disagree about variable {}: {}, and {}",
-                other.rank,
-                block.rank,
-                block.name,
-                told(other),
-                told(block)
-            ));
-        }
+        return Err(format!(
+            "ranks {} and {} disagree about variable {}: {}, and {}",
+            other.rank,
+            block.rank,
+            block.name,
+            told(other),
+            told(block)
+        ));
     }
     Ok(())
 }
@@ -289,7 +288,7 @@ mod tests {
         };
         let placed = ",\"global_shape\":[4],\"offset\":[0]";
         let parts = |one: Found, other: Found| {
-            vec![("a".to_owned(), vec![one]), ("b".to_owned(), vec![other])]
+            vec![(c"a".to_owned(), vec![one]), (c"b".to_owned(), vec![other])]
         };
         assert!(check(&parts(block(0, "<f4", placed), block(1, "<f4", placed))).is_ok());
         for (dtype, shape) in [("<f8", placed), ("<f4", ""), ("<f4", ",\"global_shape\":[5]")] {

@@ -42,6 +42,7 @@ const UTF8: c_int = 1;
 const VARIABLE: usize = usize::MAX;
 const DEFLATE: c_int = 1;
 const WALK_DOWNWARD: c_int = 1;
+const UNLIMITED: c_int = -1;
 const NO_ADDRESS: u64 = u64::MAX;
 
 /// `H5E_error2_t`.
@@ -77,6 +78,7 @@ macro_rules! functions {
 
 functions! {
     H5open: fn() -> Status;
+    H5set_free_list_limits: fn(c_int, c_int, c_int, c_int, c_int, c_int) -> Status;
     H5get_libversion: fn(*mut c_uint, *mut c_uint, *mut c_uint) -> Status;
     H5Eset_auto2: fn(Id, *const c_void, *const c_void) -> Status;
     H5Eclear2: fn(Id) -> Status;
@@ -200,6 +202,11 @@ impl Hdf5 {
         if (major, minor) < (1, 10) {
             return Err(unusable(&format!("it is {major}.{minor}.{release}")));
         }
+        // HDF5 copies the parts of a virtual dataset several times, and spends much on keeping the memory
+        // that it has free below a mebibyte; what it keeps now is what the largest one has taken.
+        let most = UNLIMITED;
+        // SAFETY: six limits, each of the memory of one kind that is free.
+        unsafe { (calls.H5set_free_list_limits)(most, most, most, most, most, most) };
         // SAFETY: no function is called for errors from now on.
         unsafe { (calls.H5Eset_auto2)(DEFAULT, std::ptr::null(), std::ptr::null()) };
         let variable = |name: &str| -> Result<Id> {
@@ -260,6 +267,33 @@ impl Hdf5 {
         // SAFETY: as above; the string lives.
         let id = unsafe { (self.calls.H5Fcreate)(name.as_ptr(), TRUNCATE, DEFAULT, DEFAULT) };
         Ok(File(Handle::new(self, id, self.calls.H5Fclose)?))
+    }
+
+    /// A dataset that consists of others, of which none is told yet.
+    ///
+    /// # Errors
+    ///
+    /// HDF5's.
+    pub fn virtual_(&self, kind: Kind, extents: &[u64]) -> Result<Virtual<'_>> {
+        let properties = self.properties()?;
+        if kind.0 == self.kinds.float || kind.0 == self.kinds.double {
+            let nothing = f64::NAN;
+            // SAFETY: as above; a number of the type that is told.
+            self.check(unsafe {
+                (self.calls.H5Pset_fill_value)(
+                    properties.id,
+                    self.kinds.double,
+                    std::ptr::from_ref(&nothing).cast(),
+                )
+            })?;
+        }
+        Ok(Virtual { library: self, properties, whole: self.space(Some(extents))?, part: None })
+    }
+
+    fn properties(&self) -> Result<Handle<'_>> {
+        // SAFETY: as above.
+        let id = unsafe { (self.calls.H5Pcreate)(self.create_class) };
+        Handle::new(self, id, self.calls.H5Pclose)
     }
 
     /// What went wrong in the call before: the last cause, in HDF5's words.
@@ -356,16 +390,40 @@ pub struct File<'a>(Handle<'a>);
 /// A dataset of an open file.
 pub struct Dataset<'a>(Handle<'a>);
 
-/// Where a part of a virtual dataset lies.
-pub struct Source<'a> {
-    /// The file, beside the one that has the virtual dataset.
-    pub file: &'a str,
-    /// The dataset in it.
-    pub dataset: &'a str,
-    /// Where it begins in the whole.
-    pub offset: &'a [u64],
-    /// Its extents.
-    pub count: &'a [u64],
+/// A dataset that consists of others, in other files, while they are told.
+pub struct Virtual<'a> {
+    library: &'a Hdf5,
+    properties: Handle<'a>,
+    whole: Handle<'a>,
+    /// The extents of the part before, which many have in common.
+    part: Option<(Vec<u64>, Handle<'a>)>,
+}
+
+impl Virtual<'_> {
+    /// A part of it: the file, beside the one that has the virtual dataset, the dataset in it, where it
+    /// begins in the whole, and its extents.
+    ///
+    /// # Errors
+    ///
+    /// HDF5's.
+    pub fn add(&mut self, file: &CStr, dataset: &str, offset: &[u64], count: &[u64]) -> Result<()> {
+        let dataset = c_string(dataset)?;
+        if self.part.as_ref().is_none_or(|(extents, _)| extents != count) {
+            self.part = Some((count.to_vec(), self.library.space(Some(count))?));
+        }
+        let Some((_, part)) = &self.part else { return Ok(()) };
+        self.library.select(&self.whole, offset, count)?;
+        // SAFETY: as above.
+        self.library.check(unsafe {
+            (self.library.calls.H5Pset_virtual)(
+                self.properties.id,
+                self.whole.id,
+                file.as_ptr(),
+                dataset.as_ptr(),
+                part.id,
+            )
+        })
+    }
 }
 
 impl File<'_> {
@@ -390,7 +448,7 @@ impl File<'_> {
     /// HDF5's.
     pub fn plain(&self, name: &str, kind: Kind, extents: &[u64]) -> Result<Dataset<'_>> {
         let library = self.0.library;
-        let properties = self.properties()?;
+        let properties = library.properties()?;
         // SAFETY: as above.
         unsafe {
             library.check((library.calls.H5Pset_alloc_time)(properties.id, ALLOCATE_EARLY))?;
@@ -413,7 +471,7 @@ impl File<'_> {
         level: u8,
     ) -> Result<Dataset<'_>> {
         let library = self.0.library;
-        let properties = self.properties()?;
+        let properties = library.properties()?;
         // SAFETY: as above; a chunk has as many extents as the dataset.
         unsafe {
             library.check((library.calls.H5Pset_chunk)(
@@ -426,48 +484,19 @@ impl File<'_> {
         self.dataset(name, kind, &library.space(Some(extents))?, &properties)
     }
 
-    /// Make a dataset that consists of others, in other files.
+    /// Make a dataset of the parts that have been told.
     ///
     /// # Errors
     ///
     /// HDF5's.
-    pub fn virtual_(
+    pub fn made_of(
         &self,
         name: &str,
         kind: Kind,
         extents: &[u64],
-        sources: &[Source<'_>],
+        parts: &Virtual<'_>,
     ) -> Result<Dataset<'_>> {
-        let library = self.0.library;
-        let properties = self.properties()?;
-        let whole = library.space(Some(extents))?;
-        if kind.0 == library.kinds.float || kind.0 == library.kinds.double {
-            let nothing = f64::NAN;
-            // SAFETY: as above; a number of the type that is told.
-            library.check(unsafe {
-                (library.calls.H5Pset_fill_value)(
-                    properties.id,
-                    library.kinds.double,
-                    std::ptr::from_ref(&nothing).cast(),
-                )
-            })?;
-        }
-        for source in sources {
-            let (file, dataset) = (c_string(source.file)?, c_string(source.dataset)?);
-            let part = library.space(Some(source.count))?;
-            library.select(&whole, source.offset, source.count)?;
-            // SAFETY: as above.
-            library.check(unsafe {
-                (library.calls.H5Pset_virtual)(
-                    properties.id,
-                    whole.id,
-                    file.as_ptr(),
-                    dataset.as_ptr(),
-                    part.id,
-                )
-            })?;
-        }
-        self.dataset(name, kind, &library.space(Some(extents))?, &properties)
+        self.dataset(name, kind, &self.0.library.space(Some(extents))?, &parts.properties)
     }
 
     /// Close the file: only then all of it is written.
@@ -480,13 +509,6 @@ impl File<'_> {
         std::mem::forget(self.0);
         // SAFETY: closed once, since it was forgotten.
         library.check(unsafe { (library.calls.H5Fclose)(id) })
-    }
-
-    fn properties(&self) -> Result<Handle<'_>> {
-        let library = self.0.library;
-        // SAFETY: as above.
-        let id = unsafe { (library.calls.H5Pcreate)(library.create_class) };
-        Handle::new(library, id, library.calls.H5Pclose)
     }
 
     fn dataset(

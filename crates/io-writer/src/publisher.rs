@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use serde_json::json;
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ffi::CString;
 use std::mem::MaybeUninit;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -376,10 +377,11 @@ impl<'a> Publisher<'a> {
         step: u64,
         parts: &[(usize, Vec<usize>, Note)],
     ) -> Result<Vec<fields::Field>, String> {
-        let mut found: Vec<(String, Vec<Found>)> = Vec::new();
+        let mut found: Vec<(CString, Vec<Found>)> = Vec::new();
         for (process, _, note) in parts {
             let blocks = serde_json::from_str(note.blocks.get()).map_err(|e| e.to_string())?;
-            found.push((part::file_name(*process), blocks));
+            let file = CString::new(part::file_name(*process)).map_err(|e| e.to_string())?;
+            found.push((file, blocks));
         }
         let attributes: Attributes = parts[0]
             .2
