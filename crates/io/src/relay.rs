@@ -9,7 +9,7 @@ use crate::frame::{Frames, FromRank, ToRank};
 use crate::job::is_same_token;
 use crate::peers::Peers;
 use crate::road::{Declared, Open, Placed, Road};
-use crate::slot::Fate;
+use crate::slot::{Fate, Slot, UNKNOWN};
 use rustix::event::{PollFd, PollFlags};
 use std::io::Read;
 use std::net::TcpListener;
@@ -53,13 +53,45 @@ struct Post {
     next: usize,
 }
 
+/// What a rank has been told of.
+#[derive(Debug, Default)]
+struct Told {
+    dumps: u64,
+    failures: u64,
+}
+
+impl Told {
+    /// What has become of dumps since the last time. The writer tells the cause of the last failure alone.
+    fn fates(&mut self, slot: &Slot, steps: &[u64]) -> Vec<ToRank> {
+        let settled = slot.settled();
+        let mut found = Vec::new();
+        while self.dumps < settled {
+            let fate = slot.fate(self.dumps);
+            let failed = (fate == Fate::Failed).then(|| {
+                self.failures += 1;
+                let (count, step, text) = slot.last_failure();
+                if count == self.failures {
+                    return (step, text);
+                }
+                let step = steps.get(self.dumps as usize).copied().unwrap_or(step);
+                (step, UNKNOWN.to_owned())
+            });
+            found.push(ToRank::Settled(fate == Fate::Dropped, failed));
+            self.dumps += 1;
+        }
+        found
+    }
+}
+
 /// A rank on another node.
 struct Sender {
     rank: usize,
     frames: Frames,
     near: Client,
     post: Option<Post>,
-    told: u64,
+    /// The steps of its dumps, by their numbers.
+    steps: Vec<u64>,
+    told: Told,
     ending: bool,
     closed: bool,
     ended: bool,
@@ -110,7 +142,8 @@ impl Relay {
                 frames,
                 near,
                 post: None,
-                told: 0,
+                steps: Vec::new(),
+                told: Told::default(),
                 ending: false,
                 closed: false,
                 ended: false,
@@ -265,6 +298,9 @@ impl Sender {
         }
         let Post { step, end, declared, attributes, mut open, .. } = post;
         self.near.post(&mut open, &declared, step, end, &attributes)?;
+        if end {
+            self.steps.push(step);
+        }
         Ok(None)
     }
 
@@ -273,14 +309,8 @@ impl Sender {
         let ended = self.has_ended()?;
         let slot = self.near.slot();
         let mut said = true;
-        while self.told < slot.settled() {
-            let fate = slot.fate(self.told);
-            let failed = (fate == Fate::Failed).then(|| {
-                let (_, step, text) = slot.last_failure();
-                (step, text)
-            });
-            said &= self.frames.say(&ToRank::Settled(fate == Fate::Dropped, failed)).is_ok();
-            self.told += 1;
+        for fate in self.told.fates(slot, &self.steps) {
+            said &= self.frames.say(&fate).is_ok();
         }
         if slot.is_ending() && !self.ending {
             self.ending = true;
@@ -306,5 +336,30 @@ impl Sender {
             Ok(1) if word[0] == bell::ENDED => Ok(true),
             _ => Err(Error::Host("the writer has died".to_owned())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_of_one_turn_are_told_each_by_its_own_step() {
+        let slot = Slot::create(0, 64).unwrap();
+        let (mut told, steps) = (Told::default(), [3, 5, 8, 13]);
+        slot.fail(3, "the disk is full");
+        slot.settle(Fate::Failed);
+        slot.settle(Fate::Dropped);
+        slot.fail(8, "somebody has removed it");
+        slot.settle(Fate::Failed);
+        let failed = |step, text: &str| ToRank::Settled(false, Some((step, text.to_owned())));
+        assert_eq!(
+            told.fates(&slot, &steps),
+            [failed(3, UNKNOWN), ToRank::Settled(true, None), failed(8, "somebody has removed it")]
+        );
+        slot.fail(13, "the disk is full");
+        slot.settle(Fate::Failed);
+        assert_eq!(told.fates(&slot, &steps), [failed(13, "the disk is full")]);
+        assert_eq!(told.fates(&slot, &steps), []);
     }
 }

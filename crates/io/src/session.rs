@@ -4,7 +4,7 @@ use crate::block::{self, Attributes, Type, Value, Variable};
 use crate::error::{Error, Result};
 use crate::road::{Declared, Open, Placed, Road};
 use crate::shared::Shared;
-use crate::slot::Fate;
+use crate::slot::{Fate, UNKNOWN};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -318,7 +318,7 @@ impl Session {
                 if last == step && count == self.failures_told + 1 {
                     self.failures_told = count;
                 }
-                let why = if last == step { text } else { "it did not reach its file".to_owned() };
+                let why = if last == step { text } else { UNKNOWN.to_owned() };
                 Err(Error::StepFailed(format!("step {step}: {why}")))
             }
         }

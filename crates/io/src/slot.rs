@@ -16,6 +16,7 @@ use crate::shared::{Shared, WORD};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::time::Duration;
 
 /// The form of this memory: library and writer have to be of the same.
 pub const MAGIC: u64 = 0x7761_7474_696f_0001;
@@ -30,6 +31,12 @@ const HEADS_MIN: u64 = 64 << 10;
 const HEADS_MAX: u64 = 4 << 20;
 /// Bytes of the text of a failure, at most.
 const TEXT_MAX: u64 = 2048;
+/// How often the text of a failure is looked at, which changes: first at once, then between pauses.
+const TRIES: u32 = 1000;
+const SPINS: u32 = 100;
+const PAUSE: Duration = Duration::from_micros(100);
+/// What is told of a failure whose cause is not known.
+pub const UNKNOWN: &str = "it did not reach its file";
 
 const POSTED: usize = WORD;
 const DONE: usize = 2 * WORD;
@@ -254,10 +261,11 @@ impl Slot {
         self.0.word(FAILURES).load(Acquire) / 2
     }
 
-    /// How many dumps have failed; the step and the error of the last.
+    /// How many dumps have failed; the step and the error of the last. A writer that was killed while it
+    /// told of one never ends that: such a failure is not counted, and nothing is known of its cause.
     #[must_use]
     pub fn last_failure(&self) -> (u64, u64, String) {
-        loop {
+        for tried in 0..TRIES {
             let count = self.0.word(FAILURES).load(SeqCst);
             let length = self.0.word(FAILED_LENGTH).load(Relaxed).min(TEXT_MAX);
             let step = self.0.word(FAILED_STEP).load(Relaxed);
@@ -265,8 +273,14 @@ impl Slot {
             if count.is_multiple_of(2) && self.0.word(FAILURES).load(SeqCst) == count {
                 return (count / 2, step, String::from_utf8_lossy(&text).into_owned());
             }
-            std::hint::spin_loop();
+            if tried < SPINS {
+                std::hint::spin_loop();
+            } else {
+                // It may wait for a core.
+                std::thread::sleep(PAUSE);
+            }
         }
+        (self.failures(), self.0.word(FAILED_STEP).load(Relaxed), UNKNOWN.to_owned())
     }
 }
 
@@ -357,6 +371,15 @@ mod tests {
         slot.fail(5, &"ü".repeat(2000));
         let (count, step, text) = slot.last_failure();
         assert_eq!((count, step, text.chars().count()), (2, 5, 1024));
+    }
+
+    #[test]
+    fn a_failure_of_which_a_killed_writer_told_half_is_told_without_its_cause() {
+        let slot = Slot::create(0, 64).unwrap();
+        slot.fail(4, "the disk is full");
+        slot.memory().word(FAILURES).store(3, SeqCst);
+        assert_eq!(slot.failures(), 1);
+        assert_eq!(slot.last_failure(), (1, 4, UNKNOWN.to_owned()));
     }
 
     #[test]
