@@ -42,8 +42,14 @@ class Built:
         return [*start, str(self.folder / program), str(config), *map(str, arguments)]
 
     def run(self, program: str, config: Path) -> subprocess.CompletedProcess[str]:
+        return self.start(program, config, STEPS[-1], 10)
+
+    def start(
+        self, program: str, config: Path, *arguments: object, ranks: int = 4
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program to its end."""
         return subprocess.run(
-            self.line(program, config, STEPS[-1], 10),
+            self.line(program, config, *arguments, ranks=ranks),
             env=environment(),
             capture_output=True,
             text=True,
@@ -182,13 +188,37 @@ DESCRIPTION = """<?xml version="1.0"?>
 """
 
 
+def machine_hdf5(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of Damaris names no HDF5 library: that of the machine is taken."""
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
+    (folder / "libhdf5.so").symlink_to(io_library.hdf5())
+
+
+def compile_fortran(
+    mpi: str, folder: Path, program: str, modules: list[str], parts: list[str]
+) -> None:
+    """Build `program.f90` with modules and C parts of the library, by the compilers of an MPI."""
+    source, prefix = io_library.PREFIX / "share" / "wattio_io", io_library.PREFIX
+    sources = {
+        "mpi": [source / "wattio_io_mpi.c"],
+        "damaris": sorted((source / "damaris").glob("*.c")),
+    }
+    c = [str(path) for part in parts for path in sources[part]]
+    folders = [f"-I{one}" for one in (source / "damaris", source, prefix / "include")]
+    compiled = [f"mpicc.{mpi}", "-Wall", "-Wextra", "-Werror", "-c", *folders, *c]
+    subprocess.run(compiled, check=True, cwd=folder, timeout=BUILDS_S)
+    objects = [f"{Path(path).stem}.o" for path in c]
+    names = [str(source / f"{name}.f90") for name in modules]
+    link = [f"-L{prefix / 'lib'}", "-lwattio_io", f"-Wl,-rpath,{prefix / 'lib'}"]
+    line = [f"mpifort.{mpi}", *names, f"{program}.f90", *objects, "-o", program, *link]
+    subprocess.run(line, check=True, cwd=folder, timeout=BUILDS_S)
+
+
 @pytest.mark.parametrize(("cores", "ranks"), [(1, 4), (0, 3)])
 def test_a_program_that_is_described_for_damaris_runs(
     cores: int, ranks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A file of Damaris names no HDF5 library: that of the machine is taken.
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
-    (tmp_path / "libhdf5.so").symlink_to(io_library.hdf5())
+    machine_hdf5(tmp_path, monkeypatch)
     (tmp_path / "program.c").write_text(DAMARIS)
     file = tmp_path / "test.xml"
     file.write_text(DESCRIPTION.format(cores=cores, output=tmp_path / "dumps"))
@@ -218,6 +248,136 @@ def test_a_program_that_is_described_for_damaris_runs(
         assert sorted(found) == ["dt", "halo", "wind.u"]
         inner = np.arange(30).reshape(6, 5)[1:4, :4]
         assert np.array_equal(found["halo"][:], np.tile(inner, (3, 1)))
+
+
+DAMARIS_F = """
+program cube
+    use, intrinsic :: iso_c_binding
+    use mpi
+    implicit none
+    interface
+        function damaris_alloc_f(name, ierr) result(memory)
+            import :: c_ptr
+            character(*), intent(in) :: name
+            integer, intent(out) :: ierr
+            type(c_ptr) :: memory
+        end function
+    end interface
+    integer, parameter :: nx = 4, ny = 3, nz = 2
+    integer :: ierr, is_client, comm, rank, ranks, step, found, i, j, k
+    integer(c_int64_t) :: position(3)
+    real(c_float) :: u(nx, ny, nz), three(1, 1, 1) = 3
+    real(c_double), pointer :: w(:, :, :), scratch(:)
+    character(256) :: file
+    call MPI_Init(ierr)
+    call get_command_argument(1, file)
+    call damaris_initialize_f(file, MPI_COMM_WORLD, ierr)
+    if (ierr /= 0) error stop 1
+    call damaris_start_f(is_client, ierr)
+    if (ierr /= 0) error stop 2
+    if (is_client > 0) then
+        call damaris_client_comm_get_f(comm, ierr)
+        call MPI_Comm_rank(comm, rank, ierr)
+        call MPI_Comm_size(comm, ranks, ierr)
+        call damaris_parameter_set_f("ranks", ranks, 4, ierr)
+        if (ierr /= 0) error stop 3
+        call damaris_parameter_get_f("nz", found, 4, ierr)
+        if (ierr /= 0 .or. found /= nz) error stop 4
+        call damaris_parameter_get_f("none", found, 4, ierr)
+        if (ierr /= -4) error stop 5
+        call damaris_parameter_get_f("nz", found, 2, ierr)
+        if (ierr /= -1) error stop 6
+        position = [0, 0, rank * nz]
+        call damaris_set_position_f("wind/u  ", position, ierr)
+        if (ierr /= 0) error stop 7
+        call damaris_set_position_f("w", position, ierr)
+        do step = 0, 2
+            do k = 1, nz
+                do j = 1, ny
+                    do i = 1, nx
+                        u(i, j, k) = 1000 * step + i - 1 + nx * (j - 1 + ny * (k - 1 + nz * rank))
+                    end do
+                end do
+            end do
+            call damaris_write_f("wind/u", u, ierr)
+            if (ierr /= 0) error stop 8
+            call c_f_pointer(damaris_alloc_f("w", ierr), w, [nx, ny, nz])
+            if (ierr /= 0) error stop 9
+            w = 2 * u
+            call damaris_commit_f("w", ierr)
+            if (ierr /= 0) error stop 10
+            ! Of no store: for plugins, and to be filled all the same.
+            call c_f_pointer(damaris_alloc_f("scratch", ierr), scratch, [nx])
+            if (ierr /= 0) error stop 11
+            scratch = 1
+            call damaris_write_f("seen", three, ierr)
+            if (ierr /= 0) error stop 12
+            call damaris_write_f("none", u, ierr)
+            if (ierr /= -5) error stop 13
+            ! A block of it there is already.
+            call damaris_write_f("wind/u", u, ierr)
+            if (ierr /= -1) error stop 14
+            call damaris_get_iteration_f(found, ierr)
+            if (found /= step) error stop 15
+            call damaris_end_iteration_f(ierr)
+            if (ierr /= 0) error stop 16
+        end do
+        call damaris_stop_f(ierr)
+        if (ierr /= 0) error stop 17
+        call damaris_write_f("wind/u", u, ierr)
+        if (ierr /= -3) error stop 18
+    end if
+    call damaris_finalize_f(ierr)
+    if (ierr /= 0) error stop 19
+    call MPI_Finalize(ierr)
+end program
+"""
+
+DESCRIPTION_F = """<?xml version="1.0"?>
+<simulation name="cube" language="fortran">
+  <architecture>
+    <domains count="1"/> <dedicated cores="1" nodes="0"/> <buffer name="b" size="1048576"/>
+  </architecture>
+  <data>
+    <parameter name="nz" type="int" value="2"/>
+    <parameter name="ranks" type="int" value="1"/>
+    <layout name="cells" type="real" dimensions="4,3,nz" global="4,3,nz*ranks"/>
+    <layout name="fine" type="double" dimensions="4,3,nz" global="4,3,nz*ranks"/>
+    <layout name="line" type="double" dimensions="4"/>
+    <layout name="one" type="real" dimensions="1"/>
+    <group name="wind" store="s"><variable name="u" layout="cells" unit="m/s"/></group>
+    <variable name="w" layout="fine" store="s"/>
+    <variable name="scratch" layout="line"/>
+    <variable name="seen" layout="one"/>
+  </data>
+  <storage>
+    <store name="other" type="HDF5"><option key="FilesPath">/nowhere</option></store>
+    <store name="s" type="HDF5"><option key="FilesPath">{output}</option></store>
+  </storage>
+</simulation>
+"""
+
+
+@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+def test_a_program_in_fortran_that_is_described_for_damaris_runs(
+    mpi: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for program in (f"mpicc.{mpi}", f"mpifort.{mpi}", f"mpirun.{mpi}"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+    machine_hdf5(tmp_path, monkeypatch)
+    (tmp_path / "cube.f90").write_text(DAMARIS_F)
+    file = tmp_path / "cube.xml"
+    file.write_text(DESCRIPTION_F.format(output=tmp_path / "dumps"))
+    compile_fortran(mpi, tmp_path, "cube", [], ["damaris", "mpi"])
+    ran = Built(tmp_path, mpi).start("cube", file, ranks=4)
+    assert ran.returncode == 0, ran.stderr
+    assert [dump.problems for dump in inspect(tmp_path / "dumps")] == [[], [], []]
+    with h5py.File(tmp_path / "dumps" / "dump-00000002" / "fields.h5") as found:
+        assert sorted(found) == ["w", "wind.u"]
+        whole = np.arange(3 * 2 * 12, dtype="f4").reshape(6, 3, 4) + 2000
+        assert np.array_equal(found["wind.u"][:], whole)
+        assert np.array_equal(found["w"][:], 2 * whole)
 
 
 NETCDF = """

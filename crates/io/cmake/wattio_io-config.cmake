@@ -2,7 +2,8 @@
 #
 #   wattio_io::wattio_io     the library, for C and C++
 #   wattio_io::mpi           with wattio_io_mpi.h, where MPI's C compiler was found before
-#   wattio_io::damaris       with Damaris's calls (Damaris.h), where MPI's C compiler was found before
+#   wattio_io::damaris       with Damaris's calls, from C (Damaris.h) and Fortran, where MPI's C compiler was
+#                            found before
 #   wattio_io::fortran       the module wattio_io, where Fortran is enabled
 #   wattio_io::fortran_mpi   with the module wattio_io_mpi, where both are
 #
@@ -25,7 +26,9 @@ if(NOT TARGET wattio_io::wattio_io)
     set_target_properties(wattio_io_mpi PROPERTIES POSITION_INDEPENDENT_CODE ON)
     add_library(wattio_io::mpi ALIAS wattio_io_mpi)
 
-    add_library(wattio_io_damaris STATIC "${wattio_io_source}/damaris/wattio_damaris.c")
+    add_library(wattio_io_damaris STATIC
+      "${wattio_io_source}/damaris/wattio_damaris.c"
+      "${wattio_io_source}/damaris/wattio_damaris_fortran.c")
     target_include_directories(wattio_io_damaris PUBLIC "${wattio_io_source}/damaris")
     target_link_libraries(wattio_io_damaris PUBLIC wattio_io_mpi)
     set_target_properties(wattio_io_damaris PROPERTIES POSITION_INDEPENDENT_CODE ON)

@@ -51,17 +51,33 @@ int damaris_client_comm_get(MPI_Comm *comm)
     return io != NULL ? DAMARIS_OK : DAMARIS_NOT_INITIALIZED;
 }
 
+/* Whether the description has a variable, or a parameter, of that name. */
+static int defined(const char *name, int parameter)
+{
+    if (description == NULL)
+        return DAMARIS_NOT_INITIALIZED;
+    return told(wattio_io_damaris_defines(description, name, parameter),
+                parameter ? DAMARIS_UNDEFINED_PARAMETER : DAMARIS_UNDEFINED_VARIABLE);
+}
+
+static int parameter(const char *name, void *buffer, unsigned int bytes, int set)
+{
+    int code = defined(name, 1);
+    if (code != DAMARIS_OK)
+        return code;
+    return told(wattio_io_damaris_parameter(description, name, buffer, bytes, set),
+                DAMARIS_ERROR_UNKNOWN);
+}
+
 int damaris_parameter_get(const char *name, void *buffer, unsigned int bytes)
 {
-    return told(wattio_io_damaris_parameter(description, name, buffer, bytes, 0),
-                DAMARIS_UNDEFINED_PARAMETER);
+    return parameter(name, buffer, bytes, 0);
 }
 
 int damaris_parameter_set(const char *name, const void *buffer, unsigned int bytes)
 {
     /* Only read: the same call gets a parameter, which is not asked for here. */
-    return told(wattio_io_damaris_parameter(description, name, (void *)buffer, bytes, 1),
-                DAMARIS_UNDEFINED_PARAMETER);
+    return parameter(name, (void *)buffer, bytes, 1);
 }
 
 int damaris_set_position(const char *variable, const int64_t *position)
@@ -71,16 +87,27 @@ int damaris_set_position(const char *variable, const int64_t *position)
 
 int damaris_set_block_position(const char *variable, int32_t block, const int64_t *position)
 {
+    int code = defined(variable, 0);
+    if (code != DAMARIS_OK)
+        return code;
     return told(wattio_io_damaris_position(description, variable, block, position),
-                DAMARIS_UNDEFINED_VARIABLE);
+                DAMARIS_ERROR_UNKNOWN);
 }
 
+/* The iteration begins with its first block. */
 static int begin(void)
 {
     int code = begun ? WATTIO_IO_OK : wattio_io_begin_step(io, iteration);
     if (code == WATTIO_IO_OK)
         begun = 1;
     return code;
+}
+
+/* Whether a block of a variable can be handed over. */
+static int ready(const char *variable)
+{
+    int code = io == NULL ? DAMARIS_NOT_INITIALIZED : defined(variable, 0);
+    return code != DAMARIS_OK ? code : told(begin(), DAMARIS_ERROR_UNKNOWN);
 }
 
 int damaris_write(const char *variable, const void *data)
@@ -90,10 +117,11 @@ int damaris_write(const char *variable, const void *data)
 
 int damaris_write_block(const char *variable, int32_t block, const void *data)
 {
-    if (begin() != WATTIO_IO_OK)
-        return DAMARIS_ERROR_UNKNOWN;
+    int code = ready(variable);
+    if (code != DAMARIS_OK)
+        return code;
     return told(wattio_io_damaris_write(description, io, variable, block, data),
-                DAMARIS_UNDEFINED_VARIABLE);
+                DAMARIS_ERROR_UNKNOWN);
 }
 
 int damaris_alloc(const char *variable, void **data)
@@ -103,9 +131,10 @@ int damaris_alloc(const char *variable, void **data)
 
 int damaris_alloc_block(const char *variable, int32_t block, void **data)
 {
+    int code = ready(variable);
     *data = NULL;
-    if (begin() != WATTIO_IO_OK)
-        return DAMARIS_ERROR_UNKNOWN;
+    if (code != DAMARIS_OK)
+        return code;
     return told(wattio_io_damaris_allocate(description, io, variable, block, data),
                 DAMARIS_ALLOCATION_ERROR);
 }
@@ -118,15 +147,13 @@ int damaris_commit(const char *variable)
 int damaris_commit_block(const char *variable, int32_t block)
 {
     /* Complete at the iteration's end, as all that was allocated. */
-    (void)variable;
     (void)block;
-    return io != NULL ? DAMARIS_OK : DAMARIS_NOT_INITIALIZED;
+    return io != NULL ? defined(variable, 0) : DAMARIS_NOT_INITIALIZED;
 }
 
 int damaris_clear(const char *variable)
 {
-    (void)variable;
-    return io != NULL ? DAMARIS_OK : DAMARIS_NOT_INITIALIZED;
+    return io != NULL ? defined(variable, 0) : DAMARIS_NOT_INITIALIZED;
 }
 
 int damaris_get_iteration(int *found)

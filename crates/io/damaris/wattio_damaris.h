@@ -43,7 +43,8 @@ int damaris_set_block_position(const char *variable, int32_t block, const int64_
 int damaris_write(const char *variable, const void *data);
 int damaris_write_block(const char *variable, int32_t block, const void *data);
 
-/* Memory to be filled in place, complete when it is committed; NULL for a variable that is not enabled.
+/* Memory to be filled in place, complete when it is committed; NULL for a variable that is not enabled, and
+ * memory that is not written for one of no store, where others have one.
  * Not for layouts with ghost zones, which `damaris_write` leaves out.
  */
 int damaris_alloc(const char *variable, void **data);

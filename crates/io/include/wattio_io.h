@@ -153,6 +153,7 @@ int wattio_io_close(wattio_io **io, char *report, size_t bytes, size_t *needed);
 typedef struct wattio_io_damaris wattio_io_damaris;
 int wattio_io_damaris_read(const char *file, wattio_io_damaris **damaris);
 void wattio_io_damaris_free(wattio_io_damaris *damaris);
+int wattio_io_damaris_defines(wattio_io_damaris *damaris, const char *name, int parameter);
 int wattio_io_damaris_parameter(wattio_io_damaris *damaris, const char *name, void *buffer,
                                 size_t bytes, int set);
 int wattio_io_damaris_position(wattio_io_damaris *damaris, const char *name, int32_t block,

@@ -42,6 +42,8 @@ pub struct Description {
     parameters: BTreeMap<String, Parameter>,
     layouts: BTreeMap<String, Layout>,
     variables: BTreeMap<String, Described>,
+    /// Whether variables say where they are stored: then those that do not are written nowhere.
+    selective: bool,
 }
 
 /// A number that extents may depend on.
@@ -66,6 +68,7 @@ struct Described {
     layout: String,
     attributes: Attributes,
     enabled: bool,
+    store: Option<String>,
 }
 
 /// What of a variable the library has to know.
@@ -81,8 +84,10 @@ pub struct Shape {
     pub whole: Option<Vec<u64>>,
     /// Unit and other attributes.
     pub attributes: Attributes,
-    /// Whether it is written at all.
+    /// Whether it is there at all.
     pub enabled: bool,
+    /// Whether it is written; else it is for plugins of Damaris's servers.
+    pub stored: bool,
 }
 
 impl Shape {
@@ -165,21 +170,18 @@ impl Description {
             parameters: BTreeMap::new(),
             layouts: BTreeMap::new(),
             variables: BTreeMap::new(),
+            selective: false,
         };
         if let Some(data) = within("data") {
-            found.group(data, "", 0)?;
+            found.group(data, "", 0, &Inherited { enabled: true, store: None })?;
         }
         for variable in found.variables.keys() {
             // Names of layouts only: extents may depend on what the program sets.
             found.layout(variable)?;
         }
-        let path = within("storage")
-            .into_iter()
-            .flat_map(|storage| storage.descendants())
-            .filter(|one| one.tag_name().name() == "option")
-            .find(|one| one.attribute("key") == Some("FilesPath"));
-        let path = path.and_then(|one| one.text()).map(str::trim).filter(|text| !text.is_empty());
-        found.output = path.map(PathBuf::from);
+        let stores = stores(within("storage"))?;
+        found.selective = found.variables.values().any(|one| one.store.is_some());
+        found.output = found.folder(&stores)?;
         Ok(found)
     }
 
@@ -227,10 +229,7 @@ impl Description {
     ///
     /// `Input` where there is none of that name, or its extents cannot be.
     pub fn shape(&self, name: &str) -> Result<Shape> {
-        let described = self.variables.get(name).ok_or_else(|| {
-            let known: Vec<&str> = self.variables.keys().map(String::as_str).collect();
-            Error::Input(format!("variable {name:?} is not known; there are: {}", known.join(", ")))
-        })?;
+        let described = self.described(name)?;
         let layout = self.layout(name)?;
         let whole = (!layout.global.is_empty()).then(|| self.extents(name, &layout.global));
         let count = self.extents(name, &layout.dimensions)?;
@@ -250,6 +249,23 @@ impl Description {
             whole: whole.transpose()?,
             attributes: described.attributes.clone(),
             enabled: described.enabled,
+            stored: described.store.is_some() || !self.selective,
+        })
+    }
+
+    /// Whether there is a variable of that name.
+    ///
+    /// # Errors
+    ///
+    /// `Input` where there is none.
+    pub fn check_variable(&self, name: &str) -> Result<()> {
+        self.described(name).map(|_| ())
+    }
+
+    fn described(&self, name: &str) -> Result<&Described> {
+        self.variables.get(name).ok_or_else(|| {
+            let known: Vec<&str> = self.variables.keys().map(String::as_str).collect();
+            Error::Input(format!("variable {name:?} is not known; there are: {}", known.join(", ")))
         })
     }
 
@@ -258,6 +274,27 @@ impl Description {
         if self.fortran {
             extents.reverse();
         }
+    }
+
+    /// Where files go: as the stores of the variables say, or the first that says so where none has one.
+    fn folder(&self, stores: &[(String, Option<PathBuf>)]) -> Result<Option<PathBuf>> {
+        let mut used: Option<(&str, &Option<PathBuf>)> = None;
+        for (variable, described) in &self.variables {
+            let Some(name) = &described.store else { continue };
+            let (store, path) = stores.iter().find(|one| one.0 == *name).ok_or_else(|| {
+                Error::Input(format!("<variable name=\"{variable}\">: there is no store {name:?}"))
+            })?;
+            match used {
+                Some((other, elsewhere)) if elsewhere != path => {
+                    return Err(Error::Input(format!(
+                        "<store name=\"{store}\">: has another FilesPath than {other:?}; a job has one"
+                    )));
+                }
+                _ => used = Some((store, path)),
+            }
+        }
+        let any = || stores.iter().find_map(|one| one.1.clone());
+        Ok(used.map_or_else(any, |(_, path)| path.clone()))
     }
 
     fn layout(&self, variable: &str) -> Result<&Layout> {
@@ -288,7 +325,13 @@ impl Description {
     }
 
     /// What stands within `<data>` or a group.
-    fn group(&mut self, within: Node<'_, '_>, prefix: &str, depth: usize) -> Result<()> {
+    fn group(
+        &mut self,
+        within: Node<'_, '_>,
+        prefix: &str,
+        depth: usize,
+        inherited: &Inherited,
+    ) -> Result<()> {
         if depth > DEPTH_MAX {
             return Err(Error::Input(format!("<group>: more than {DEPTH_MAX} within each other")));
         }
@@ -349,19 +392,53 @@ impl Description {
                             set_attribute(&mut attributes, name, value)?;
                         }
                     }
-                    let enabled = one.attribute("enabled") != Some("false");
+                    let Inherited { enabled, store } = inherited.of(one);
                     let layout = layout.to_owned();
-                    self.variables.insert(name, Described { layout, attributes, enabled });
+                    self.variables.insert(name, Described { layout, attributes, enabled, store });
                 }
                 "group" => {
                     let deeper = format!("{prefix}{}/", named(one)?);
-                    self.group(one, &deeper, depth + 1)?;
+                    self.group(one, &deeper, depth + 1, &inherited.of(one))?;
                 }
                 _ => {}
             }
         }
         Ok(())
     }
+}
+
+/// What a group says for what stands in it.
+struct Inherited {
+    enabled: bool,
+    store: Option<String>,
+}
+
+impl Inherited {
+    /// With what an element says itself.
+    fn of(&self, node: Node<'_, '_>) -> Self {
+        let store = node.attribute("store").map(str::trim);
+        // Both are what Damaris has for none.
+        let store = store.map(|name| (!["", "#"].contains(&name)).then(|| name.to_owned()));
+        Self {
+            enabled: self.enabled && node.attribute("enabled") != Some("false"),
+            store: store.unwrap_or_else(|| self.store.clone()),
+        }
+    }
+}
+
+/// Stores, and the folders that they name.
+fn stores(storage: Option<Node<'_, '_>>) -> Result<Vec<(String, Option<PathBuf>)>> {
+    let all = storage.into_iter().flat_map(|storage| storage.children());
+    all.filter(|one| one.tag_name().name() == "store")
+        .map(|store| {
+            let path = store
+                .children()
+                .filter(|one| one.tag_name().name() == "option")
+                .find(|one| one.attribute("key") == Some("FilesPath"));
+            let path = path.and_then(|one| one.text()).map(str::trim);
+            Ok((named(store)?, path.filter(|text| !text.is_empty()).map(PathBuf::from)))
+        })
+        .collect()
 }
 
 fn child<'a, 'b>(node: Node<'a, 'b>, name: &str) -> Option<Node<'a, 'b>> {
@@ -403,119 +480,4 @@ fn kind(node: Node<'_, '_>) -> Result<Option<Type>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const FILE: &str = r#"<?xml version="1.0"?>
-<simulation name="life" language="c" xmlns="http://example.org/model">
-  <architecture>
-    <domains count="1"/><dedicated cores="2" nodes="0"/><buffer name="b" size="1048576"/>
-  </architecture>
-  <data>
-    <parameter name="W" type="int" value="96"/>
-    <parameter name="size" type="int" value="1"/>
-    <parameter name="title" type="string" value="a title"/>
-    <layout name="cells" type="double" dimensions="W/size, (W+1)*2" global="W,194"/>
-    <layout name="one" type="int" dimensions="1"/>
-    <group name="wind"><group name="at"><variable name="u" layout="cells" unit="m/s"/></group></group>
-    <variable name="n" layout="one" enabled="false"/>
-  </data>
-  <storage><store name="s" type="HDF5"><option key="FilesPath"> out/ </option></store></storage>
-</simulation>"#;
-
-    #[test]
-    fn a_file_says_who_writes_and_what() {
-        let mut found = Description::parse(FILE).unwrap();
-        let (config, nodes) = found.config().unwrap();
-        assert_eq!((config.approach_text().as_str(), nodes), ("dc:2", None));
-        assert_eq!((config.buffer, config.output), (Bytes(1048576.0), PathBuf::from("out/")));
-        found.parameter("size").unwrap().value = 5.0;
-        let shape = found.shape("wind/at/u").unwrap();
-        assert_eq!((shape.count, shape.whole), (vec![19, 194], Some(vec![96, 194])));
-        assert_eq!(shape.attributes, [("units".to_owned(), Value::Text("m/s".to_owned()))]);
-        assert!(shape.enabled && !found.shape("n").unwrap().enabled);
-    }
-
-    #[test]
-    fn extents_of_fortran_are_turned_round() {
-        let found =
-            Description::parse(&FILE.replace("language=\"c\"", "language=\"fortran\"")).unwrap();
-        assert_eq!(found.shape("wind/at/u").unwrap().count, [194, 96]);
-    }
-
-    #[test]
-    fn what_is_wrong_is_named() {
-        for (from, to, words) in [
-            ("<architecture>", "<architectures>", "is not XML"),
-            ("dedicated cores", "dedicate cores", "has no <dedicated>"),
-            ("cores=\"2\"", "cores=\"two\"", "is no whole number"),
-            ("cores=\"2\"", "cores=\"9999\"", "writers = 9999"),
-            ("layout=\"cells\"", "layout=\"cell\"", "there is no layout \"cell\""),
-            ("type=\"double\"", "type=\"quad\"", "<layout type=\"quad\">"),
-            ("global=\"W,194\"", "global=\"W\"", "as many in global"),
-            ("(W+1)*2", "(W+1*2", "lacks a )"),
-            ("(W+1)*2", "W/0", "divides by 0"),
-            ("type=\"double\" d", "type=\"double\" ghosts=\"1,2\" d", "\"before:after\""),
-            ("type=\"double\" d", "type=\"double\" ghosts=\"90:7,0:0\" d", "larger than its block"),
-            ("(W+1)*2", "V", "\"V\", which is no parameter"),
-            ("(W+1)*2", "0-W", "is -96"),
-            ("(W+1)*2", "W W", "not understood"),
-            ("<?xml version=\"1.0\"?>", "<!DOCTYPE a [<!ENTITY b \"c\">]>", "is not XML"),
-        ] {
-            let text = FILE.replace(from, to);
-            assert_ne!(text, FILE, "{from}");
-            let told = Description::parse(&text).and_then(|found| {
-                found.config()?;
-                found.shape("wind/at/u")
-            });
-            let told = told.unwrap_err().to_string();
-            assert!(told.contains(words), "{to}: {told}");
-        }
-        let found = Description::parse(FILE).unwrap();
-        assert!(found.shape("u").unwrap_err().to_string().contains("there are: n, wind/at/u"));
-    }
-
-    proptest! {
-        /// Against the plain statement: which elements of a block are its own, one by one.
-        #[test]
-        fn ghost_zones_are_left_out(
-            axes in prop::collection::vec((0u64..3, 0u64..4, 0u64..3), 1..4)
-        ) {
-            let shape = Shape {
-                kind: Type::Int8,
-                count: axes.iter().map(|&(before, own, after)| before + own + after).collect(),
-                ghosts: axes.iter().map(|&(before, _, after)| (before, after)).collect(),
-                whole: None,
-                attributes: Attributes::new(),
-                enabled: true,
-            };
-            let mut expected = Vec::new();
-            for at in 0..shape.count.iter().product::<u64>() {
-                let mut left = at;
-                let own = shape.count.iter().zip(&shape.ghosts).rev().all(|(&all, &(before, after))| {
-                    let index = left % all;
-                    left /= all;
-                    (before..all - after).contains(&index)
-                });
-                if own {
-                    expected.push(at);
-                }
-            }
-            let (starts, length) = shape.rows();
-            let found: Vec<u64> = starts.iter().flat_map(|&one| one..one + length).collect();
-            prop_assert_eq!(found, expected);
-        }
-
-        #[test]
-        fn no_text_panics(text in "\\PC{0,200}", at in 0usize..1000, cut in 0usize..100) {
-            let _ = Description::parse(&text);
-            // And a file in which something is missing.
-            let start = at.min(FILE.len());
-            let damaged = format!("{}{}", &FILE[..start], &FILE[(start + cut).min(FILE.len())..]);
-            if let Ok(found) = Description::parse(&damaged) {
-                let _ = (found.config(), found.shape("wind/at/u"));
-            }
-        }
-    }
-}
+mod tests;

@@ -13,6 +13,8 @@ use std::sync::PoisonError;
 pub struct Damaris {
     description: Description,
     positions: HashMap<String, Vec<i64>>,
+    /// Memory of blocks that are written nowhere, in words; a program fills it all the same.
+    unwritten: HashMap<String, Vec<u64>>,
 }
 
 /// Run a call on a description.
@@ -40,7 +42,8 @@ pub unsafe extern "C" fn wattio_io_damaris_read(
     call(|| {
         unsafe { put(damaris, std::ptr::null_mut()) };
         let description = Description::read(&unsafe { path(file, "file")? })?;
-        let found = Box::new(Damaris { description, positions: HashMap::new() });
+        let found =
+            Box::new(Damaris { description, positions: HashMap::new(), unwritten: HashMap::new() });
         unsafe { put(damaris, Box::into_raw(found)) };
         Ok(())
     })
@@ -52,6 +55,24 @@ pub unsafe extern "C" fn wattio_io_damaris_free(damaris: *mut Damaris) {
     if !damaris.is_null() {
         // SAFETY: the description's own memory, taken back once, as `wattio_io.h` asks.
         drop(unsafe { Box::from_raw(damaris) });
+    }
+}
+
+#[unsafe(no_mangle)]
+#[allow(missing_docs)]
+pub unsafe extern "C" fn wattio_io_damaris_defines(
+    damaris: *mut Damaris,
+    name: *const c_char,
+    parameter: c_int,
+) -> c_int {
+    unsafe {
+        with_description(damaris, |damaris| {
+            let name = text(name, "name")?;
+            match parameter {
+                0 => damaris.description.check_variable(name),
+                _ => damaris.description.parameter(name).map(|_| ()),
+            }
+        })
     }
 }
 
@@ -126,6 +147,9 @@ pub unsafe extern "C" fn wattio_io_damaris_write(
             if data.is_null() {
                 return Err(Error::Input(format!("variable {name:?}: data are NULL")));
             }
+            if !shape.stored {
+                return Ok(());
+            }
             let own = declare(damaris, session, name, block, &shape.inner(), shape)?;
             if !shape.has_ghosts() {
                 return session.put(own, data.cast(), false);
@@ -160,6 +184,19 @@ pub unsafe extern "C" fn wattio_io_damaris_allocate(
     unsafe {
         put(data, std::ptr::null_mut());
         with_block(damaris, io, name, |damaris, session, name, shape| {
+            if !shape.stored {
+                let memory = damaris.unwritten.entry(block_name(name, block)).or_default();
+                let bytes = |all: u64, one: &u64| all.checked_mul(*one);
+                let bytes = shape.count.iter().try_fold(shape.kind.bytes(), bytes);
+                let words = bytes.and_then(|bytes| usize::try_from(bytes.div_ceil(8)).ok());
+                let more = words.map(|words| (words, words.saturating_sub(memory.len())));
+                match more.map(|(words, more)| (words, memory.try_reserve_exact(more))) {
+                    Some((words, Ok(()))) => memory.resize(words, 0),
+                    _ => return Err(Error::Host(format!("variable {name:?}: no memory for it"))),
+                }
+                put(data, memory.as_mut_ptr().cast());
+                return Ok(());
+            }
             if shape.has_ghosts() {
                 return Err(Error::Input(format!(
                     "variable {name:?}: has ghost zones, which cannot be left out of memory that is \
@@ -182,7 +219,7 @@ unsafe fn with_block(
     damaris: *mut Damaris,
     io: *mut Handle,
     name: *const c_char,
-    what: impl FnOnce(&Damaris, &mut Session, &str, &Shape) -> Result<()>,
+    what: impl FnOnce(&mut Damaris, &mut Session, &str, &Shape) -> Result<()>,
 ) -> c_int {
     unsafe {
         with_description(damaris, |damaris| {

@@ -1,0 +1,147 @@
+use super::*;
+use proptest::prelude::*;
+
+const FILE: &str = r#"<?xml version="1.0"?>
+<simulation name="life" language="c" xmlns="http://example.org/model">
+  <architecture>
+    <domains count="1"/><dedicated cores="2" nodes="0"/><buffer name="b" size="1048576"/>
+  </architecture>
+  <data>
+    <parameter name="W" type="int" value="96"/>
+    <parameter name="size" type="int" value="1"/>
+    <parameter name="title" type="string" value="a title"/>
+    <layout name="cells" type="double" dimensions="W/size, (W+1)*2" global="W,194"/>
+    <layout name="one" type="int" dimensions="1"/>
+    <group name="wind"><group name="at"><variable name="u" layout="cells" unit="m/s"/></group></group>
+    <variable name="n" layout="one" enabled="false"/>
+  </data>
+  <storage><store name="s" type="HDF5"><option key="FilesPath"> out/ </option></store></storage>
+</simulation>"#;
+
+#[test]
+fn a_file_says_who_writes_and_what() {
+    let mut found = Description::parse(FILE).unwrap();
+    let (config, nodes) = found.config().unwrap();
+    assert_eq!((config.approach_text().as_str(), nodes), ("dc:2", None));
+    assert_eq!((config.buffer, config.output), (Bytes(1048576.0), PathBuf::from("out/")));
+    found.parameter("size").unwrap().value = 5.0;
+    let shape = found.shape("wind/at/u").unwrap();
+    assert_eq!((shape.count, shape.whole), (vec![19, 194], Some(vec![96, 194])));
+    assert_eq!(shape.attributes, [("units".to_owned(), Value::Text("m/s".to_owned()))]);
+    assert!(shape.enabled && !found.shape("n").unwrap().enabled);
+}
+
+#[test]
+fn what_names_a_store_is_written_and_nothing_else_then() {
+    let stored = FILE.replace("<variable name=\"u\"", "<variable name=\"u\" store=\"s\"");
+    let found = Description::parse(&stored).unwrap();
+    assert!(found.shape("wind/at/u").unwrap().stored && !found.shape("n").unwrap().stored);
+    assert_eq!(found.config().unwrap().0.output, PathBuf::from("out/"));
+    // No variable names one: all are.
+    let found = Description::parse(&FILE.replace("name=\"n\"", "name=\"n\" store=\"#\"")).unwrap();
+    assert!(found.shape("wind/at/u").unwrap().stored && found.shape("n").unwrap().stored);
+    // A group speaks for what stands in it, unless that says otherwise.
+    let group = FILE.replace("<group name=\"wind\">", "<group name=\"wind\" store=\"s\">");
+    let found = Description::parse(&group).unwrap();
+    assert!(found.shape("wind/at/u").unwrap().stored && !found.shape("n").unwrap().stored);
+    let off = group.replace("<group name=\"at\">", "<group name=\"at\" enabled=\"false\">");
+    assert!(!Description::parse(&off).unwrap().shape("wind/at/u").unwrap().enabled);
+    let none = stored.replace("store=\"s\"", "store=\"t\"");
+    let told = Description::parse(&none).unwrap_err().to_string();
+    assert_eq!(told, "<variable name=\"wind/at/u\">: there is no store \"t\"");
+    // Two stores: the folder is that of the one which is used.
+    let two = stored.replace(
+        "<storage>",
+        "<storage><store name=\"t\" type=\"HDF5\">\
+        <option key=\"FilesPath\">other</option></store>",
+    );
+    let output =
+        |text: &str| Description::parse(text).map(|found| found.config().unwrap().0.output);
+    assert_eq!(output(&two).unwrap(), PathBuf::from("out/"));
+    let both = two.replace("name=\"n\"", "name=\"n\" store=\"t\"");
+    let told = output(&both).unwrap_err().to_string();
+    assert!(told.contains("another FilesPath than \"t\""), "{told}");
+}
+
+#[test]
+fn extents_of_fortran_are_turned_round() {
+    let found =
+        Description::parse(&FILE.replace("language=\"c\"", "language=\"fortran\"")).unwrap();
+    assert_eq!(found.shape("wind/at/u").unwrap().count, [194, 96]);
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    for (from, to, words) in [
+        ("<architecture>", "<architectures>", "is not XML"),
+        ("dedicated cores", "dedicate cores", "has no <dedicated>"),
+        ("cores=\"2\"", "cores=\"two\"", "is no whole number"),
+        ("cores=\"2\"", "cores=\"9999\"", "writers = 9999"),
+        ("layout=\"cells\"", "layout=\"cell\"", "there is no layout \"cell\""),
+        ("type=\"double\"", "type=\"quad\"", "<layout type=\"quad\">"),
+        ("global=\"W,194\"", "global=\"W\"", "as many in global"),
+        ("(W+1)*2", "(W+1*2", "lacks a )"),
+        ("(W+1)*2", "W/0", "divides by 0"),
+        ("type=\"double\" d", "type=\"double\" ghosts=\"1,2\" d", "\"before:after\""),
+        ("type=\"double\" d", "type=\"double\" ghosts=\"90:7,0:0\" d", "larger than its block"),
+        ("(W+1)*2", "V", "\"V\", which is no parameter"),
+        ("(W+1)*2", "0-W", "is -96"),
+        ("(W+1)*2", "W W", "not understood"),
+        ("<?xml version=\"1.0\"?>", "<!DOCTYPE a [<!ENTITY b \"c\">]>", "is not XML"),
+    ] {
+        let text = FILE.replace(from, to);
+        assert_ne!(text, FILE, "{from}");
+        let told = Description::parse(&text).and_then(|found| {
+            found.config()?;
+            found.shape("wind/at/u")
+        });
+        let told = told.unwrap_err().to_string();
+        assert!(told.contains(words), "{to}: {told}");
+    }
+    let found = Description::parse(FILE).unwrap();
+    assert!(found.shape("u").unwrap_err().to_string().contains("there are: n, wind/at/u"));
+}
+
+proptest! {
+    /// Against the plain statement: which elements of a block are its own, one by one.
+    #[test]
+    fn ghost_zones_are_left_out(
+        axes in prop::collection::vec((0u64..3, 0u64..4, 0u64..3), 1..4)
+    ) {
+        let shape = Shape {
+            kind: Type::Int8,
+            count: axes.iter().map(|&(before, own, after)| before + own + after).collect(),
+            ghosts: axes.iter().map(|&(before, _, after)| (before, after)).collect(),
+            whole: None,
+            attributes: Attributes::new(),
+            enabled: true,
+            stored: true,
+        };
+        let mut expected = Vec::new();
+        for at in 0..shape.count.iter().product::<u64>() {
+            let mut left = at;
+            let own = shape.count.iter().zip(&shape.ghosts).rev().all(|(&all, &(before, after))| {
+                let index = left % all;
+                left /= all;
+                (before..all - after).contains(&index)
+            });
+            if own {
+                expected.push(at);
+            }
+        }
+        let (starts, length) = shape.rows();
+        let found: Vec<u64> = starts.iter().flat_map(|&one| one..one + length).collect();
+        prop_assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn no_text_panics(text in "\\PC{0,200}", at in 0usize..1000, cut in 0usize..100) {
+        let _ = Description::parse(&text);
+        // And a file in which something is missing.
+        let start = at.min(FILE.len());
+        let damaged = format!("{}{}", &FILE[..start], &FILE[(start + cut).min(FILE.len())..]);
+        if let Ok(found) = Description::parse(&damaged) {
+            let _ = (found.config(), found.shape("wind/at/u"));
+        }
+    }
+}
