@@ -380,6 +380,55 @@ def test_a_program_in_fortran_that_is_described_for_damaris_runs(
         assert np.array_equal(found["w"][:], 2 * whole)
 
 
+F08 = """
+program whole
+    use, intrinsic :: iso_c_binding
+    use mpi_f08
+    use wattio_io
+    use wattio_io_mpi_f08
+    implicit none
+    type(wattio_io_session) :: io
+    type(MPI_Comm) :: comm
+    integer(c_int64_t) :: id
+    integer :: code, rank, ranks
+    real(c_double), target :: field(5)
+    character(256) :: config
+    call MPI_Init()
+    call get_command_argument(1, config)
+    call wattio_io_open_mpi(MPI_COMM_WORLD, config, io, comm, code)
+    if (code /= 0) error stop 1
+    if (wattio_io_is_writer(io) .neqv. comm == MPI_COMM_NULL) error stop 2
+    if (.not. wattio_io_is_writer(io)) then
+        call MPI_Comm_rank(comm, rank)
+        call MPI_Comm_size(comm, ranks)
+        field = rank
+        call wattio_io_variable(io, "u", WATTIO_IO_FLOAT64, [5], id, code, [5 * ranks], [5 * rank])
+        call wattio_io_begin_step(io, 1, code)
+        call wattio_io_put(io, id, c_loc(field), code)
+        call wattio_io_end_step(io, code)
+    end if
+    call wattio_io_close(io, code)
+    if (code /= 0) error stop 3
+    call MPI_Finalize()
+end program
+"""
+
+
+@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+def test_communicators_of_mpi_f08_are_taken_as_they_are(mpi: str, tmp_path: Path) -> None:
+    for program in (f"mpicc.{mpi}", f"mpifort.{mpi}", f"mpirun.{mpi}"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+    (tmp_path / "whole.f90").write_text(F08)
+    modules = ["wattio_io", "wattio_io_mpi", "wattio_io_mpi_f08"]
+    compile_fortran(mpi, tmp_path, "whole", modules, ["mpi"])
+    ran = Built(tmp_path, mpi).start("whole", configure(tmp_path, "dc"), ranks=4)
+    assert ran.returncode == 0, ran.stderr
+    assert [dump.problems for dump in inspect(tmp_path / "dumps")] == [[]]
+    with h5py.File(tmp_path / "dumps" / "dump-00000001" / "fields.h5") as file:
+        assert np.array_equal(file["u"][:], np.repeat([0.0, 1.0], 5))
+
+
 NETCDF = """
 program both
     use, intrinsic :: iso_c_binding

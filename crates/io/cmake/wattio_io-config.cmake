@@ -5,7 +5,8 @@
 #   wattio_io::damaris       with Damaris's calls, from C (Damaris.h) and Fortran, where MPI's C compiler was
 #                            found before
 #   wattio_io::fortran       the module wattio_io, where Fortran is enabled
-#   wattio_io::fortran_mpi   with the module wattio_io_mpi, where both are
+#   wattio_io::fortran_mpi   with the module wattio_io_mpi, where both are; and wattio_io_mpi_f08, where MPI's
+#                            module mpi_f08 was found before
 #
 # All but the first are built with the project, by its own compilers and its own MPI.
 
@@ -45,6 +46,11 @@ if(NOT TARGET wattio_io::wattio_io)
     if(TARGET MPI::MPI_C)
       add_library(wattio_io_fortran_mpi STATIC "${wattio_io_source}/wattio_io_mpi.f90")
       target_link_libraries(wattio_io_fortran_mpi PUBLIC wattio_io_fortran wattio_io_mpi)
+      if(TARGET MPI::MPI_Fortran AND MPI_Fortran_HAVE_F08_MODULE)
+        target_sources(wattio_io_fortran_mpi PRIVATE
+          "${wattio_io_source}/wattio_io_mpi_f08.f90")
+        target_link_libraries(wattio_io_fortran_mpi PUBLIC MPI::MPI_Fortran)
+      endif()
       add_library(wattio_io::fortran_mpi ALIAS wattio_io_fortran_mpi)
       list(APPEND wattio_io_both wattio_io_fortran_mpi)
     endif()

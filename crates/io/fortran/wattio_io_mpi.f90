@@ -1,5 +1,5 @@
 ! wattio_io for Fortran programs with MPI: source, to be built with the compiler of the MPI in use.
-! Handles are those of `use mpi`; with `use mpi_f08`, give comm%mpi_val and take compute%mpi_val.
+! Handles are those of `use mpi`; wattio_io_mpi_f08 has those of `use mpi_f08`.
 module wattio_io_mpi
     use, intrinsic :: iso_c_binding
     use wattio_io
