@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import h5py
 import numpy as np
@@ -107,6 +108,57 @@ def test_what_was_written_is_as_the_manifest_says(output: Path) -> None:
     assert [dump.problems for dump in inspect(output)] == [[], []]
     manifest = json.loads((output / "dump-00000001" / "manifest.json").read_text())
     assert manifest["fields"] is True
+
+
+def test_the_index_leads_a_reader_to_the_data_of_each_step(output: Path) -> None:
+    """As readers of XDMF go: series, grid, attribute, and what its text names beside the index."""
+    kinds = {("Float", "4"): "<f4", ("Float", "8"): "<f8", ("Int", "4"): "<i4"}
+    index = ElementTree.parse(output / "dumps.xdmf").getroot()
+    found = {}
+    for series in index.findall("./Domain/Grid"):
+        assert series.attrib["CollectionType"] == "Temporal"
+        for grid in series.findall("Grid"):
+            (time,), (topology,) = grid.findall("Time"), grid.findall("Topology")
+            points = extents(topology)
+            (origin, spacing) = grid.findall("Geometry/DataItem")
+            assert extents(origin) == extents(spacing) == (len(points),)
+            for attribute in grid.findall("Attribute"):
+                (item,) = attribute.findall("DataItem")
+                file, _, dataset = (item.text or "").partition(":")
+                assert (item.attrib["Format"], extents(item)) == ("HDF", points)
+                with h5py.File(output / file) as opened:
+                    data = opened[dataset]
+                    assert data.is_virtual
+                    assert data.size == np.prod(points)
+                    kind = item.attrib["NumberType"], item.attrib["Precision"]
+                    assert data.dtype.str == kinds[kind]
+                    name = attribute.attrib["Name"]
+                    found[name, float(time.attrib["Value"])] = data[()].tolist()
+    assert found == {
+        **{("u", 0.5 * step): field(step).tolist() for step in (1, 2)},
+        **{("few", 0.5 * step): [step] for step in (1, 2)},
+    }
+
+
+def extents(element: ElementTree.Element) -> tuple[int, ...]:
+    return tuple(int(word) for word in element.attrib["Dimensions"].split())
+
+
+def field(step: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    """What two ranks have handed over of `u`."""
+    return np.repeat(np.array([step, step, step + 1, step + 1], "f4"), 3).reshape(4, 3)
+
+
+def test_a_step_is_opened_by_what_reads_hdf5(output: Path, tmp_path: Path) -> None:
+    """From another folder, and after the folder of dumps has moved: sources are named beside it."""
+    moved = output.rename(tmp_path / "moved")
+    for step in (1, 2):
+        with h5py.File(moved / f"dump-{step:08}" / "fields.h5") as file:
+            assert np.array_equal(file["u"][:], field(step))
+            assert np.array_equal(file["u"][1:3, 1:], field(step)[1:3, 1:])
+            assert file["u"].attrs["units"] == "m/s"
+            assert file.attrs["time"] == 0.5 * step
+            assert [int(file["count"][rank][()]) for rank in sorted(file["count"])] == [0, 1]
 
 
 @pytest.mark.parametrize(
