@@ -50,6 +50,7 @@ class Built:
         """Run a program to its end."""
         return subprocess.run(
             self.line(program, config, *arguments, ranks=ranks),
+            cwd=config.parent,
             env=environment(),
             capture_output=True,
             text=True,
@@ -427,6 +428,68 @@ def test_communicators_of_mpi_f08_are_taken_as_they_are(mpi: str, tmp_path: Path
     assert [dump.problems for dump in inspect(tmp_path / "dumps")] == [[]]
     with h5py.File(tmp_path / "dumps" / "dump-00000001" / "fields.h5") as file:
         assert np.array_equal(file["u"][:], np.repeat([0.0, 1.0], 5))
+
+
+GUIDE = """
+program guide
+    use, intrinsic :: iso_c_binding
+    use mpi
+    use wattio_io
+    use wattio_io_mpi
+    implicit none
+    type(wattio_io_session) :: io
+    integer(c_int64_t) :: id
+    integer :: code, comm, step, nx, ny, nz, gnx, gny, gnz, i0, j0, k0
+    integer, parameter :: steps = 2
+    real(c_float), allocatable, target :: theta(:, :, :)
+    real(c_double) :: time = 0
+    {lines}
+contains
+    subroutine set_up(comm)
+        integer, intent(in) :: comm
+        integer :: rank, ranks
+        call MPI_Comm_rank(comm, rank, code)
+        call MPI_Comm_size(comm, ranks, code)
+        nx = 4
+        ny = 3
+        nz = 2
+        gnx = nx
+        gny = ny
+        gnz = nz * ranks
+        i0 = 0
+        j0 = 0
+        k0 = nz * rank
+        allocate (theta(nx, ny, nz))
+        theta = rank
+    end subroutine
+
+    subroutine advance(comm, time)
+        integer, intent(in) :: comm
+        real(c_double), intent(inout) :: time
+        call MPI_Barrier(comm, code)
+        theta = theta + 10
+        time = time + 0.5
+    end subroutine
+end program
+"""
+
+
+def test_the_ten_lines_of_the_guide_write_a_field(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "io-library.md").read_text()
+    lines = text.partition("<!-- ten lines -->\n```fortran\n")[2].partition("```")[0]
+    own = [line for line in lines.splitlines() if "wattio_io_" in line or line == "end if"]
+    assert len(own) == 10
+    (tmp_path / "guide.f90").write_text(GUIDE.format(lines=lines))
+    compile_fortran("openmpi", tmp_path, "guide", ["wattio_io", "wattio_io_mpi"], ["mpi"])
+    config = configure(tmp_path, "dc")
+    assert config.name == "hpcio.toml"
+    ran = Built(tmp_path, "openmpi").start("guide", config, ranks=4)
+    assert ran.returncode == 0, ran.stderr
+    assert [dump.problems for dump in inspect(tmp_path / "dumps")] == [[], []]
+    with h5py.File(tmp_path / "dumps" / "dump-00000002" / "fields.h5") as file:
+        assert np.array_equal(file["theta"][:, 0, 0], [20, 20, 21, 21])
+        assert file["theta"].shape == (4, 3, 4)
+        assert (file["theta"].attrs["units"], file.attrs["time"]) == ("K", 1.0)
 
 
 NETCDF = """
