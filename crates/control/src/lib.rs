@@ -7,6 +7,7 @@
 mod foresight;
 mod native;
 mod ondemand;
+mod others;
 mod pacer;
 mod parameters;
 mod peers;

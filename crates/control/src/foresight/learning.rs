@@ -5,6 +5,7 @@ use super::estimate::Surprise;
 use super::load::REQUESTS_MAX;
 use super::price::{Account, Spent};
 use super::{Foresight, TRUST_FIRST, TRUST_MAX};
+use crate::others::keep_cores_busy;
 use wattio_law::{GroupAction, LatencyHistogram, LatencyObservation, Observation, Statistic};
 use wattio_units::Seconds;
 
@@ -15,6 +16,20 @@ impl Foresight {
         let oldest = latency.in_flight.and_then(|in_flight| in_flight.oldest);
         let patience_s = self.full_speed_us.map_or(0.0, |us| STALLED * us * 1e-6);
         latency.is_stalled() && oldest.is_none_or(|age| age.0.is_nan() || age.0 > patience_s)
+    }
+
+    /// Whether no request is seen, yet cores are busy for clients: for some whose latency nobody tells.
+    pub(super) fn works_for_others(
+        &self,
+        seen: &Observation,
+        latency: &LatencyObservation,
+    ) -> bool {
+        let (share, utilisation) =
+            (self.settings.others_share_max, self.settings.others_utilisation_max);
+        latency.offered() == 0
+            && !latency.has_in_flight()
+            && latency.requests == 0
+            && keep_cores_busy(seen, &self.limits, share, utilisation)
     }
 
     /// Whether a bound cannot be judged for want of a histogram.

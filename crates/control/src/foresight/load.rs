@@ -10,6 +10,9 @@ use wattio_units::Seconds;
 pub(super) const REQUESTS_MAX: f64 = 1e9;
 /// Weight of the past that is kept with each window's work.
 const WORK_MEMORY: f64 = 0.8;
+/// Weight of the past of work that no request explains, in windows with requests, which cannot tell
+/// it from theirs.
+const OTHERS_MEMORY: f64 = 0.98;
 /// Looks that are kept of one window.
 const LOOKS_MAX: usize = 400;
 /// Upper edges of the kinds of moments: rate over the window's mean.
@@ -27,6 +30,8 @@ pub struct Load {
     /// Clients' core-seconds at the highest frequency by group, and the requests they were for.
     work: Vec<f64>,
     requests: f64,
+    /// Cores' worth of clients' work at the highest frequency, by group, that no request explains.
+    others: Vec<f64>,
     /// Background core-seconds at the highest frequency by group.
     background: Vec<f64>,
     background_s: f64,
@@ -64,6 +69,7 @@ impl Load {
         Self {
             work: vec![0.0; groups],
             requests: 0.0,
+            others: vec![0.0; groups],
             background: vec![0.0; groups],
             background_s: 0.0,
             looks: Vec::with_capacity(LOOKS_MAX),
@@ -142,17 +148,23 @@ impl Load {
         let possible = |share: f64| if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
         let requests = (latency.requests as f64).min(REQUESTS_MAX);
         let keep = if requests > 0.0 { WORK_MEMORY } else { 1.0 };
+        let unexplained = requests <= 0.0 && latency.offered() == 0 && !latency.has_in_flight();
         self.requests = self.requests * keep + requests;
         self.background_s = self.background_s * WORK_MEMORY + dt.0;
         for (at, (group, stretch)) in seen.groups.iter().zip(stretches).enumerate() {
             let core_s = f64::from(group.cores) * dt.0 / stretch;
-            let (Some(work), Some(background)) =
-                (self.work.get_mut(at), self.background.get_mut(at))
+            let (Some(work), Some(others), Some(background)) =
+                (self.work.get_mut(at), self.others.get_mut(at), self.background.get_mut(at))
             else {
                 return;
             };
-            if requests > 0.0 {
-                *work = *work * keep + possible(group.utilisation_clients) * core_s;
+            let clients_core_s = possible(group.utilisation_clients) * core_s;
+            if unexplained {
+                *others = (*others * WORK_MEMORY).max(clients_core_s / dt.0);
+            } else if requests > 0.0 {
+                // What is not theirs is still somebody's: both together are what was seen.
+                *work = *work * keep + (clients_core_s - *others * dt.0).max(0.0);
+                *others *= OTHERS_MEMORY;
             }
             let done = possible(group.utilisation_background) * core_s;
             *background = *background * WORK_MEMORY + done;
@@ -207,6 +219,11 @@ impl Load {
         if self.requests > 0.0 { self.work[group] / self.requests } else { 0.0 }
     }
 
+    /// Cores' worth of clients' work that no request explains, by group.
+    pub fn others(&self, group: usize) -> f64 {
+        self.others[group]
+    }
+
     /// Background work in cores' worth that was done, by group.
     pub fn background_done(&self, group: usize) -> f64 {
         if self.background_s > 0.0 { self.background[group] / self.background_s } else { 0.0 }
@@ -247,10 +264,8 @@ impl Load {
 
     /// The requests of the window just seen, likewise.
     pub fn last_scenes(&self, rate: f64, window: Seconds) -> Vec<Scene> {
-        {
-            let moments = self.last_moments.as_ref().unwrap_or(&self.moments);
-            scenes_of(moments, rate, window, self.last_crowd)
-        }
+        let moments = self.last_moments.as_ref().unwrap_or(&self.moments);
+        scenes_of(moments, rate, window, self.last_crowd)
     }
 
     /// The leap that the load has shown, and the one that it has not yet, for as long as they last

@@ -160,6 +160,8 @@ impl Foresight {
         let demand = |group: usize| Demand {
             work_s: self.load.work_s(group),
             visits: self.settings.visits,
+            others: self.load.others(group),
+            others_room: self.settings.others_room,
             background: background.map_or_else(
                 || self.load.background_done(group),
                 |cores| cores * self.load.background_share(group),
@@ -207,6 +209,11 @@ impl Law for Foresight {
                     self.full_speed(Mode::Guarding, "a bound on a quantile, and no histogram")
                 } else if seen.alarm {
                     self.full_speed(Mode::Guarding, "a burst")
+                } else if self.works_for_others(seen, latency) {
+                    self.full_speed(
+                        Mode::Guarding,
+                        "no request is seen, yet tasks of clients keep cores busy",
+                    )
                 } else if self.elapsed < self.settings.window * FIRST_WINDOWS {
                     self.full_speed(Mode::Learning, "learning the latency at full speed")
                 } else {

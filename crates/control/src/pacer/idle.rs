@@ -5,6 +5,7 @@
 //! that the source does not count, show in the cores.
 
 use super::settings::PacerSettings;
+use crate::others::keep_cores_busy;
 use wattio_law::{GroupAction, GroupLimits, GroupObservation, Limits, Observation};
 
 /// An idle group is given cores for twice the clients' work that is seen.
@@ -14,12 +15,8 @@ const ROOM: f64 = 2.0;
 /// less than `idle_utilisation_max`, and an idle server's few cores are not overrun by it. What is
 /// no number is much.
 pub fn is_idle(seen: &Observation, idles: bool, limits: &Limits, settings: &PacerSettings) -> bool {
-    seen.groups.iter().zip(&limits.groups).all(|(group, limits)| {
-        let share = core_seconds(group) * (group.frequency / limits.frequency_max)
-            / f64::from(limits.cores_max);
-        let fits = !idles || group.utilisation_clients <= settings.burst_utilisation;
-        share <= settings.idle_utilisation_max && fits
-    })
+    let utilisation_max = if idles { settings.burst_utilisation } else { f64::INFINITY };
+    !keep_cores_busy(seen, limits, settings.idle_utilisation_max, utilisation_max)
 }
 
 /// The fewest cores at the lowest frequency that what clients' tasks are left need.

@@ -4,6 +4,7 @@
 //! highest; steps and thresholds are settings.
 
 use super::objective::Objective;
+use crate::others::keep_cores_busy;
 use crate::parameters::{Settings, number};
 use wattio_law::{
     Action, Bound, DriveAction, GroupAction, Insight, LatencyObservation, Law, Limits, Observation,
@@ -25,6 +26,8 @@ pub struct PegasusSettings {
     pub step_up: f64,
     pub step_down: f64,
     pub step_down_fast: f64,
+    pub others_share_max: f64,
+    pub others_utilisation_max: f64,
 }
 
 impl PegasusSettings {
@@ -43,6 +46,8 @@ impl PegasusSettings {
             step_up: number("step_up"),
             step_down: number("step_down"),
             step_down_fast: number("step_down_fast"),
+            others_share_max: number("others_share_max"),
+            others_utilisation_max: number("others_utilisation_max"),
         }
     }
 }
@@ -116,6 +121,13 @@ impl Law for Pegasus {
             self.reason = "no latency to go by";
             return self.limits.full_speed();
         };
+        let (share, utilisation) =
+            (self.settings.others_share_max, self.settings.others_utilisation_max);
+        if latency.offered() == 0 && keep_cores_busy(seen, &self.limits, share, utilisation) {
+            self.share = 1.0;
+            self.reason = "no request is seen, yet tasks of clients keep cores busy";
+            return self.limits.full_speed();
+        }
         if self.objective.is_learning() {
             self.objective.learn(latency, dt);
             self.reason = "learning the latency at full speed";

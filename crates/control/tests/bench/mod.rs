@@ -46,7 +46,12 @@ impl Bench {
     }
 
     pub fn on(settings: &[(String, Value)], limits: Limits) -> Self {
-        let law = build("pacer", &Settings::from_iter(settings.iter().cloned()), &limits).unwrap();
+        Self::with("pacer", settings, limits)
+    }
+
+    /// Another law, on a server of these limits.
+    pub fn with(policy: &str, settings: &[(String, Value)], limits: Limits) -> Self {
+        let law = build(policy, &Settings::from_iter(settings.iter().cloned()), &limits).unwrap();
         let held = limits.full_speed();
         Self { law, held, limits, background: None, clients: 1.0, requests: 1000 }
     }
