@@ -10,7 +10,7 @@ type Arrows = BTreeMap<String, BTreeSet<String>>;
 
 /// What crates use in their tests only.
 const IN_TESTS: [(&str, &[&str]); 4] = [
-    ("control", &["plant", "sim"]),
+    ("control", &["plant", "sim", "trace"]),
     ("fluid", &["control", "sim"]),
     ("governor", &["control", "plant", "sim"]),
     ("sim", &["control"]),

@@ -6,7 +6,7 @@ use super::load::REQUESTS_MAX;
 use super::price::{Account, Spent};
 use super::{Foresight, TRUST_FIRST, TRUST_MAX};
 use crate::others::keep_cores_busy;
-use wattio_law::{GroupAction, LatencyHistogram, LatencyObservation, Observation, Statistic};
+use wattio_law::{GroupAction, LatencyObservation, Observation, Statistic};
 use wattio_units::Seconds;
 
 impl Foresight {
@@ -32,12 +32,11 @@ impl Foresight {
             && keep_cores_busy(seen, &self.limits, share, utilisation)
     }
 
-    /// Whether a bound cannot be judged for want of a histogram.
+    /// Whether a bound cannot be judged: for want of a histogram, or of requests at full speed in it.
     pub(super) fn lacks_histogram(&self, latency: &LatencyObservation) -> bool {
-        let on_quantile =
-            |account: &Account| matches!(account.bound.statistic, Statistic::Quantile(_));
-        let needed = self.accounts.iter().any(on_quantile);
-        needed && latency.requests > 0 && latency.histogram.is_none()
+        let has_requests = latency.requests > 0;
+        let untold = self.quantile().is_some() && latency.histogram.is_none();
+        has_requests && (untold || self.accounts.iter().any(Account::lacks_limit))
     }
 
     /// Takes in what a window tells.
@@ -96,13 +95,13 @@ impl Foresight {
         }
         self.full_speed_us = Some(full_speed_us);
         self.loss = Some(latency_us / full_speed_us - 1.0);
-        self.learn_tail(latency, at_full_speed && !unsettled);
+        self.learn_tail(latency, at_full_speed && !unsettled, span);
         if at_full_speed && !unsettled && !seen.alarm {
             self.judge_probe(&surprise, latency_us);
         } else {
             self.requests_since_probe += requests;
         }
-        let spent = Spent { seen: latency, extra_us, full_speed_us, tail_us: self.tail_us, span };
+        let spent = Spent { seen: latency, extra_us, full_speed_us, tails: &self.tails, span };
         for account in &mut self.accounts {
             account.spend(&spent, &self.settings);
         }
@@ -203,17 +202,26 @@ impl Foresight {
         if swamped { 0.3 } else { 1.0 }
     }
 
-    fn learn_tail(&mut self, latency: &LatencyObservation, teaches: bool) {
-        let quantile = self.accounts.iter().find_map(|account| match account.bound.statistic {
+    fn learn_tail(&mut self, latency: &LatencyObservation, at_full_speed: bool, span: f64) {
+        if self.quantile().is_some()
+            && let Some(histogram) = &latency.histogram
+        {
+            let keep = (-span / self.settings.tail_windows).exp();
+            self.tails.learn(histogram, at_full_speed, keep);
+        }
+    }
+
+    /// The first quantile that there is a bound on.
+    fn quantile(&self) -> Option<f64> {
+        self.accounts.iter().find_map(|account| match account.bound.statistic {
             Statistic::Quantile(q) => Some(q),
             Statistic::Mean => None,
-        });
-        let Some(quantile) = quantile.filter(|_| teaches) else { return };
-        let tail_us = latency.histogram.as_ref().and_then(|h| quantile_us(h, quantile));
-        if let Some(tail_us) = tail_us {
-            let before_us = self.tail_us.unwrap_or(tail_us);
-            self.tail_us = Some(before_us + 0.3 * (tail_us - before_us));
-        }
+        })
+    }
+
+    /// Its value at full speed, in microseconds.
+    pub(super) fn full_speed_tail_us(&self) -> Option<f64> {
+        self.tails.full.quantile_us(self.quantile()?, 0.0)
     }
 }
 
@@ -232,27 +240,5 @@ const TRUST_GROWTH: f64 = 1.3;
 /// the first burst of a server that knows nothing yet must not find it at its slowest.
 const TRUST_GROWTH_QUIET: f64 = 1.03;
 
-/// The quantile, by straight lines within buckets: an edge would be too high by half a bucket.
-fn quantile_us(histogram: &LatencyHistogram, quantile: f64) -> Option<f64> {
-    let above = (1.0 - quantile) * histogram.requests() as f64;
-    let (mut low, mut high) = (0.0, histogram.quantile_us(quantile)?);
-    for _ in 0..20 {
-        let middle = 0.5 * (low + high);
-        if histogram.requests_above(middle) > above { low = middle } else { high = middle }
-    }
-    Some(high)
-}
-
 /// Cores that are no busier than this keep up.
 const KEPT_UP: f64 = 0.7;
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_quantile_lies_within_its_bucket() {
-        let seen = LatencyHistogram { buckets: vec![(100.0, 90), (200.0, 10)] };
-        assert!((quantile_us(&seen, 0.95).unwrap() - 150.0).abs() < 0.1);
-        assert_eq!(quantile_us(&LatencyHistogram::default(), 0.95), None);
-    }
-}

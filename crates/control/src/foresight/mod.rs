@@ -24,6 +24,7 @@ mod load;
 mod price;
 mod saving;
 mod settings;
+mod tail;
 
 pub use settings::ForesightSettings;
 
@@ -33,6 +34,7 @@ use estimate::Estimate;
 use guard::Guard;
 use load::Load;
 use price::Account;
+use tail::Tails;
 use wattio_law::{Action, Bound, Glimpse, GroupAction, Insight, Law, Limits, Observation, Watch};
 use wattio_units::Seconds;
 
@@ -80,8 +82,8 @@ pub struct Foresight {
     unjudged: (f64, f64, f64),
     /// How many times slower than full speed the model is trusted to be true.
     trust: f64,
-    /// The tail at full speed, in microseconds.
-    tail_us: Option<f64>,
+    /// Where a bound is on a quantile: the requests by latency.
+    tails: Tails,
     /// Of the last window with requests.
     full_speed_us: Option<f64>,
     loss: Option<f64>,
@@ -127,7 +129,7 @@ impl Foresight {
             requests_since_probe: 0.0,
             unjudged: (0.0, 0.0, 0.0),
             trust: TRUST_FIRST,
-            tail_us: None,
+            tails: Tails::default(),
             full_speed_us: None,
             loss: None,
             priced: Vec::new(),
@@ -206,7 +208,10 @@ impl Law for Foresight {
                 if self.is_stalled(latency) {
                     self.full_speed(Mode::Guarding, "requests are under way and none is answered")
                 } else if self.lacks_histogram(latency) {
-                    self.full_speed(Mode::Guarding, "a bound on a quantile, and no histogram")
+                    self.full_speed(
+                        Mode::Guarding,
+                        "a bound on a quantile, and no histogram that tells it",
+                    )
                 } else if seen.alarm {
                     self.full_speed(Mode::Guarding, "a burst")
                 } else if self.works_for_others(seen, latency) {
@@ -251,7 +256,7 @@ impl Law for Foresight {
             reason: self.reason,
             mode: Some(Mode::NAMES[self.mode as usize]),
             baseline_us: self.full_speed_us,
-            baseline_us_tail: self.tail_us,
+            baseline_us_tail: self.full_speed_tail_us(),
             bound_us: bound_us.filter(|us| us.is_finite()),
             loss: self.loss,
             bound_in_force: true,

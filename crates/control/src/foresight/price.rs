@@ -5,6 +5,7 @@
 //! mean loss then meets the bound and the power is near to the least that any policy draws.
 
 use super::settings::ForesightSettings;
+use super::tail::Tails;
 use wattio_law::{Bound, LatencyObservation, Limit, Scope, Statistic};
 
 /// A window's requests and what they lost.
@@ -15,8 +16,8 @@ pub struct Spent<'a> {
     pub extra_us: f64,
     /// Their mean latency at full speed, in microseconds.
     pub full_speed_us: f64,
-    /// Their quantile at full speed.
-    pub tail_us: Option<f64>,
+    /// All requests by latency, with this window's.
+    pub tails: &'a Tails,
     /// Length over the length of a usual window.
     pub span: f64,
 }
@@ -33,6 +34,10 @@ pub struct Account {
     allowed_ever: f64,
     /// What a usual window allows.
     usual: f64,
+    /// Of a bound on a quantile: that at full speed, at its least, in microseconds.
+    tail_us: Option<f64>,
+    /// Requests that are over the limit, each by so many microseconds as the mean is below it.
+    slack_us: f64,
     /// Logarithm of the price in watts for each request under way; `None` before it is known.
     ln_price: Option<f64>,
 }
@@ -46,18 +51,21 @@ impl Account {
             spent_ever: 0.0,
             allowed_ever: 0.0,
             usual: 0.0,
+            tail_us: None,
+            slack_us: 0.0,
             ln_price: None,
         }
     }
 
     /// By how much the mean may be above that at full speed, in microseconds; what a quantile
     /// leaves to the mean is a guess that the price corrects.
-    pub fn allowance_us(&self, full_speed_us: f64, tail_us: Option<f64>) -> f64 {
+    pub fn allowance_us(&self, full_speed_us: f64) -> f64 {
         match (self.bound.statistic, self.bound.limit) {
             (_, Limit::Relative(share)) => share * full_speed_us,
             (Statistic::Mean, Limit::Absolute(limit)) => (limit.0 * 1e6 - full_speed_us).max(0.0),
             (Statistic::Quantile(_), Limit::Absolute(limit)) => {
-                tail_us.map_or(0.0, |tail_us| (limit.0 * 1e6 - tail_us).max(0.0) * TAIL_TO_MEAN)
+                let left_us = |tail_us: f64| (limit.0 * 1e6 - tail_us).max(0.0);
+                self.tail_us.map_or(0.0, |tail_us| left_us(tail_us) * TAIL_TO_MEAN)
             }
         }
     }
@@ -67,15 +75,21 @@ impl Account {
         let requests = window.seen.requests as f64;
         let (spent, allowed) = match self.bound.statistic {
             Statistic::Mean => {
-                let allowance_us = self.allowance_us(window.full_speed_us, None);
+                let allowance_us = self.allowance_us(window.full_speed_us);
                 (window.extra_us * requests, allowance_us * requests)
             }
             Statistic::Quantile(q) => {
-                let limit_us = self.bound.limit_us(window.tail_us);
+                self.tail_us = window.tails.full.quantile_us(q, settings.careful_deviations);
+                let limit_us = self.bound.limit_us(self.tail_us);
                 let Some((histogram, limit_us)) = window.seen.histogram.as_ref().zip(limit_us)
                 else {
                     return;
                 };
+                self.slack_us = (limit_us - window.full_speed_us).max(0.0);
+                // What is known of full speed now holds for all that was seen.
+                let all = &window.tails.all;
+                self.spent_ever = all.above(limit_us) - histogram.requests_above(limit_us);
+                self.allowed_ever = (1.0 - q) * (all.requests() - requests).max(0.0);
                 (histogram.requests_above(limit_us), (1.0 - q) * requests)
             }
         };
@@ -116,10 +130,35 @@ impl Account {
         share(self.spent, self.allowed).max(share(self.spent_ever, self.allowed_ever))
     }
 
-    /// What one burst may cost, in request-microseconds; `None` where that cannot be told.
-    pub fn reserve_us(&self) -> Option<f64> {
+    /// What of the promise is left for a burst, in request-microseconds. Of a quantile it is requests
+    /// that may be over the limit; no more are than lose what the mean is below it (A. Markov).
+    pub fn reserve_us(&self) -> f64 {
+        let left = (self.allowed_ever - self.spent_ever).max(0.0);
+        match self.bound.statistic {
+            Statistic::Mean => left,
+            Statistic::Quantile(_) => left * self.slack_us,
+        }
+    }
+
+    /// What a request of a burst may lose besides.
+    pub fn own_us(&self, full_speed_us: f64) -> f64 {
+        match self.bound.statistic {
+            Statistic::Mean => self.allowance_us(full_speed_us),
+            Statistic::Quantile(q) => (1.0 - q) * self.slack_us,
+        }
+    }
+
+    /// What may be lost to drives that wake up. A request that waits for one is over any quantile's
+    /// limit, however long it waits.
+    pub fn reserve_for_drives_us(&self) -> f64 {
         let mean = self.bound.statistic == Statistic::Mean;
-        mean.then(|| (self.allowed_ever - self.spent_ever).max(0.0))
+        if mean { self.reserve_us() } else { 0.0 }
+    }
+
+    /// Whether the limit cannot be told, as full speed's quantile is not known.
+    pub fn lacks_limit(&self) -> bool {
+        matches!(self.bound.statistic, Statistic::Quantile(_))
+            && self.bound.limit_us(self.tail_us).is_none()
     }
 
     /// Sets the first price.

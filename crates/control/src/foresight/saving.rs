@@ -114,11 +114,10 @@ impl Foresight {
         let queue = self.features(demands, &self.full_setting(), &[scene]);
         let full_speed_us = self.estimate.base_us() + queue.weighed(self.estimate.weights());
         let left_us = |account: &Account| {
-            let own_us = account.allowance_us(full_speed_us, self.tail_us) * scene.weight;
-            let reserve_us = account.reserve_us()? * self.settings.risk_share;
-            Some(reserve_us + own_us * self.settings.spend_share)
+            let own_us = account.own_us(full_speed_us) * scene.weight;
+            account.reserve_us() * self.settings.risk_share + own_us * self.settings.spend_share
         };
-        let left_us = self.accounts.iter().filter_map(left_us).reduce(f64::min)?;
+        let left_us = self.accounts.iter().map(left_us).reduce(f64::min)?;
         Some((scene, left_us / self.menus.len() as f64))
     }
 
@@ -133,9 +132,8 @@ impl Foresight {
         // Whoever has been quiet for long stays so for as long again.
         let often = 1.0 / self.load.quiet_s().max(1e-3);
         let quiet = self.load.quiet_s() >= self.settings.quiet_min.0;
-        // A request that waits for a drive is over any quantile's limit, however long it waits.
-        let reserve_us = |account: &Account| account.reserve_us().unwrap_or(0.0);
-        let reserve_us = self.accounts.iter().map(reserve_us).fold(f64::INFINITY, f64::min);
+        let reserves_us = self.accounts.iter().map(Account::reserve_for_drives_us);
+        let reserve_us = reserves_us.fold(f64::INFINITY, f64::min);
         // A server that nobody has asked for anything yet has promised nothing yet, either.
         let affordable =
             worst_s * 1e6 < reserve_us * RESERVE_AT_ONCE || self.full_speed_us.is_none();
@@ -172,14 +170,14 @@ impl Foresight {
 
     /// By how much the mean may grow by the strictest bound, in microseconds.
     pub(super) fn allowance_us(&self, full_speed_us: f64) -> f64 {
-        let allowed = |account: &Account| account.allowance_us(full_speed_us, self.tail_us);
+        let allowed = |account: &Account| account.allowance_us(full_speed_us);
         self.accounts.iter().map(allowed).fold(f64::INFINITY, f64::min)
     }
 
     /// The greatest extra latency that the window may be expected to have, in microseconds.
     fn cap_us(&self, full_speed_us: f64) -> f64 {
         let cap = |account: &Account| {
-            account.window_share(&self.settings) * account.allowance_us(full_speed_us, self.tail_us)
+            account.window_share(&self.settings) * account.allowance_us(full_speed_us)
         };
         self.accounts.iter().map(cap).fold(f64::INFINITY, f64::min)
     }
@@ -189,8 +187,7 @@ impl Foresight {
     fn floor_us(&self, full_speed_us: f64) -> f64 {
         let aim = self.settings.spend_share;
         let floor = |account: &Account| {
-            (aim - account.spent_share()).max(0.0)
-                * account.allowance_us(full_speed_us, self.tail_us)
+            (aim - account.spent_share()).max(0.0) * account.allowance_us(full_speed_us)
         };
         self.accounts.iter().map(floor).fold(f64::INFINITY, f64::min)
     }
