@@ -1,0 +1,204 @@
+//! Foresight beside full speed on many loads: steady ones, irregular ones, the shipped trace, and
+//! recorded traces through `WATTIO_TRACES`, at several rates, on both servers. The law's constants were
+//! chosen on these loads, so this guards what was reached and proves nothing of others. Slow: part of
+//! `make test-system`, which runs what is ignored in files of this name.
+//!
+//! `WATTIO_LOAD=pgbench`: the loads whose name contains that; `WATTIO_SEED=2`: another seed.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot set up its load has failed")]
+
+mod twin;
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::thread;
+use twin::{RAND_RW, dorado, phase, small};
+use wattio_control::{Settings, build};
+use wattio_law::Bound;
+use wattio_plant::Server;
+use wattio_sim::{Load, Run, RunSettings, Senders, Summary, limits};
+use wattio_trace::{Excerpt, Scaled, open};
+
+/// A load by name.
+struct Trial {
+    name: String,
+    server: fn() -> Server,
+    bound: &'static str,
+    source: Source,
+}
+
+enum Source {
+    /// Spans in seconds and rates in requests a second.
+    Spans(Vec<(f64, f64)>),
+    /// A trace at so many times its rate, and its first seconds.
+    Trace(PathBuf, f64, f64),
+}
+
+impl Trial {
+    fn load(&self) -> (Load, Option<f64>) {
+        match &self.source {
+            Source::Spans(spans) => {
+                let phases = spans.iter().map(|&(span_s, iops)| phase(span_s, Some(iops), RAND_RW));
+                (Load::Phases { senders: Senders::Open, phases: phases.collect() }, None)
+            }
+            Source::Trace(path, rate_scale, span_s) => {
+                let excerpt = Excerpt::new(open(path).unwrap(), 0.0).unwrap();
+                let scaled = Scaled::new(excerpt, *rate_scale, 1.0, 1).unwrap();
+                (Load::Trace(Box::new(scaled)), Some(*span_s))
+            }
+        }
+    }
+
+    fn played(&self, policy: &str, seed: u64) -> Summary {
+        let server = (self.server)();
+        let bounds: [Bound; 1] = [self.bound.parse().unwrap()];
+        let law = build(policy, &Settings::new(), &limits(&server)).unwrap();
+        let (load, duration_s) = self.load();
+        let cut = RunSettings { warmup_s: 0.0, duration_s, window_s: 0.5, seed };
+        let mut run = Run::with_bounds(&server, law, &bounds, load, cut).unwrap();
+        run.finish().unwrap();
+        run.summary()
+    }
+}
+
+/// `count` times so long at one rate and so long at another.
+fn alternating(count: usize, first: (f64, f64), second: (f64, f64)) -> Vec<(f64, f64)> {
+    (0..2 * count).map(|at| if at % 2 == 0 { first } else { second }).collect()
+}
+
+fn sine(span_s: usize, mean: f64) -> Vec<(f64, f64)> {
+    let rate = |at: usize| mean * (1.0 + 0.9 * (at as f64 * std::f64::consts::TAU / 30.0).sin());
+    (0..span_s / 2).map(|at| (2.0, rate(at))).collect()
+}
+
+/// Spans and rates with heavy tails (Pareto, shape 1.3), drawn from a sequence of low discrepancy
+/// (the golden ratio's multiples), so that nothing has to be kept.
+fn pareto(count: usize, span_s: f64, rate: f64) -> Vec<(f64, f64)> {
+    let drawn = |at: usize, by: f64| ((at as f64 + 0.5) * by).fract().max(0.01).powf(-1.0 / 1.3);
+    let span = |at| (span_s * drawn(at, 0.618_033_988_749_895)).min(8.0);
+    let height = |at| (rate * drawn(at, 0.754_877_666_246_693)).min(rate * 30.0);
+    (0..count).map(|at| (span(at), height(at))).collect()
+}
+
+/// What is generated, by its spans.
+fn generated() -> Vec<(&'static str, Vec<(f64, f64)>)> {
+    vec![
+        ("steady 1 %", vec![(60.0, 3.6e3)]),
+        ("steady 5 %", vec![(60.0, 18e3)]),
+        ("steady 10 %", vec![(40.0, 36e3)]),
+        ("on and off 0.3 s", alternating(100, (0.3, 15e3), (0.3, 500.0))),
+        ("on and off 4 s", alternating(8, (4.0, 15e3), (4.0, 500.0))),
+        ("on and off 20 s", alternating(2, (20.0, 15e3), (20.0, 500.0))),
+        ("spikes of 0.5 s", alternating(6, (9.5, 2e3), (0.5, 60e3))),
+        ("bursts of 10 ms", alternating(20, (3.99, 0.0), (0.01, 40e3))),
+        ("gap of 35 s", vec![(30.0, 2e3), (35.0, 0.0), (30.0, 2e3)]),
+        ("sine of 60 s", sine(120, 6e3)),
+        ("Pareto", pareto(60, 0.4, 800.0)),
+        ("lone requests", vec![(60.0, 5.0)]),
+    ]
+}
+
+/// A server, and how many times as many requests it gets of what is generated.
+type Host = (&'static str, fn() -> Server, f64);
+
+const HOSTS: [Host; 2] = [("small", small, 1.0), ("dorado6000", dorado, 1.6)];
+/// Traces of other people, which never enter the tree, and how much of each is played, in seconds.
+const RECORDED: [(&str, f64); 3] =
+    [("cloudPhysicsIO.vscsi", 90.0), ("tpcc-small.trace", 60.0), ("ajw.1week.srt", 120.0)];
+
+fn trials() -> Vec<Trial> {
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/pgbench.wtrace");
+    let mut all = Vec::new();
+    for (host, server, scale) in HOSTS {
+        let mut add = |name: String, bound, source| {
+            all.push(Trial { name: format!("{name}, {host}"), server, bound, source });
+        };
+        for (name, spans) in generated() {
+            let scaled = spans.iter().map(|&(span_s, iops)| (span_s, iops * scale)).collect();
+            add(name.to_owned(), "mean 20%", Source::Spans(scaled));
+        }
+        let mut traces = vec![(shipped.clone(), 60.0)];
+        if let Some(folder) = std::env::var_os("WATTIO_TRACES") {
+            let folder = PathBuf::from(folder);
+            traces.extend(RECORDED.map(|(name, span_s)| (folder.join(name), span_s)));
+        }
+        for (path, span_s) in traces {
+            for rate_scale in [1.0, 8.0, 20.0, 60.0] {
+                let name = path.file_name().unwrap().to_string_lossy();
+                let source = Source::Trace(path.clone(), rate_scale, span_s);
+                add(format!("{name} x{rate_scale}"), "mean 20%", source);
+            }
+        }
+        // On the tail: what one mean says of the other is least where requests are few or crowd.
+        for rate_scale in [1.0, 8.0, 20.0] {
+            let source = Source::Trace(shipped.clone(), rate_scale, 60.0);
+            add(format!("p99, pgbench x{rate_scale}"), "p99 20%", source);
+        }
+        add("p99, steady".to_owned(), "p99 20%", Source::Spans(vec![(60.0, 8e3 * scale)]));
+        let swings = alternating(8, (4.0, 15e3 * scale), (4.0, 500.0 * scale));
+        add("p99, on and off 4 s".to_owned(), "p99 20%", Source::Spans(swings));
+    }
+    all
+}
+
+/// What a run came to beside full speed.
+struct Outcome {
+    name: String,
+    /// The bound's statistic over its limit.
+    of_limit: f64,
+    background: f64,
+    saved: f64,
+}
+
+fn outcome(trial: &Trial, seed: u64) -> Outcome {
+    let (ours, native) = (trial.played("foresight", seed), trial.played("native", seed));
+    let statistic = |run: &Summary| match trial.bound.starts_with("p99") {
+        true => run.latency_us_p99.unwrap(),
+        false => run.latency_us_mean.unwrap(),
+    };
+    Outcome {
+        name: trial.name.clone(),
+        of_limit: statistic(&ours) / (1.2 * statistic(&native)),
+        background: ours.background_rate_mean / native.background_rate_mean,
+        saved: 1.0 - ours.power_w_mean / native.power_w_mean,
+    }
+}
+
+/// The law's promise: its bound and the background work, on every load.
+#[test]
+#[ignore = "slow"]
+fn the_bound_is_kept_and_background_work_done_on_every_load() {
+    let asked = std::env::var("WATTIO_LOAD").unwrap_or_default();
+    let seed = std::env::var("WATTIO_SEED").map_or(1, |seed| seed.parse().unwrap());
+    let tried: Vec<Trial> = trials().into_iter().filter(|t| t.name.contains(&asked)).collect();
+    assert!(!tried.is_empty(), "a load that is not there");
+    let (next, done) = (Mutex::new(0..tried.len()), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(at) = { next.lock().unwrap().next() } {
+                    let outcome = outcome(&tried[at], seed);
+                    done.lock().unwrap().push((at, outcome));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap();
+    done.sort_by_key(|&(at, _)| at);
+    for (_, o) in &done {
+        println!(
+            "{:36} {:.3} of the limit, background {:.3}, saved {:5.2} %",
+            o.name,
+            o.of_limit,
+            o.background,
+            100.0 * o.saved
+        );
+    }
+    let broken: Vec<_> = done
+        .iter()
+        .map(|(_, o)| o)
+        .filter(|o| !(o.of_limit <= 1.0 && o.background >= 0.98))
+        .map(|o| o.name.as_str())
+        .collect();
+    assert!(broken.is_empty(), "{broken:?}");
+}
