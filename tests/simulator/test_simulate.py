@@ -24,6 +24,7 @@ REQUIRED = {
     *("latency_us_p99", "latency_us_p999", "power_w_mean", "energy_j", "iops_per_watt"),
     *("background_rate_mean", "cores_active_mean", "frequency_hz_mean", "state_share"),
     *("relative_to_native", "bound", "events", "events_per_s", "wall_s"),
+    *("background_backlog_core_s_end", "background_delay_s_max", "energy_per_io_j", "bounds"),
 }
 
 
@@ -59,6 +60,30 @@ def test_one_object_with_everything_that_is_promised() -> None:
     assert result["relative_to_native"]["iops_per_watt"] > 1.1
     parts = result["energy_by_component_j"]
     assert sum(parts.values()) == pytest.approx(result["energy_j"], rel=1e-12)
+
+
+def test_what_a_run_leaves_undone_is_told() -> None:
+    words = ("simulate", "--server", "small", "--pressure", "0.3", "--duration", "2 s")
+    put_off = answer(*words, "--policy", "foresight")
+    # Work that was not done when the run began counts in its rate and in its rest.
+    due = put_off["background_rate_due"] * put_off["duration_s"]
+    assert 0 <= put_off["background_backlog_core_s_end"] < due
+    done = put_off["background_rate_mean"] * put_off["duration_s"]
+    assert put_off["background_backlog_core_s_end"] >= due - done - 1e-6
+    assert put_off["energy_per_io_j"] == pytest.approx(put_off["energy_j"] / put_off["ios"])
+
+
+def test_the_share_of_the_oracle_is_told_where_it_is_asked_for() -> None:
+    words = ("simulate", "--policy", "foresight", "--server", "small", *SHORT)
+    assert "share_of_oracle" not in answer(*words)
+    ours = answer(*words, "--oracle")
+    best, native = (
+        answer("oracle", "--server", "small", *SHORT),
+        answer(*words[:1], "--policy", "native", "--server", "small", *SHORT),
+    )
+    saved = [native["power_w_mean"] - run["power_w_mean"] for run in (ours, best)]
+    assert ours["share_of_oracle"] == pytest.approx(saved[0] / saved[1], rel=1e-9)
+    assert 0 < ours["share_of_oracle"] <= 1
 
 
 def test_one_seed_is_one_result_but_for_the_clock() -> None:

@@ -112,6 +112,30 @@ fn a_closed_loop_of_eight_clients_pays_with_neither_joules_nor_throughput() {
     assert!(rate >= 1.0 / 1.2, "{rate}");
 }
 
+/// A wide promise is no licence: with as much to spend, the energy of a request must not rise either,
+/// nor may the setting swing.
+#[test]
+fn eight_clients_that_wait_gain_by_a_wide_promise_and_do_not_flap() {
+    let mut trial = open(small(), &[]);
+    trial.senders = Senders::Clients(8);
+    trial.phases = vec![phase(60.0, None, RAND_RW)];
+    trial.warmup_s = 20.0;
+    let (run, native) = (trial.run("foresight", &[number("plf", 0.4)]), trial.native());
+    let (ours, full) = (run.summary(), native.summary());
+    let joules = ours.energy_per_io_j.unwrap() / full.energy_per_io_j.unwrap();
+    let slower = latency_us(run.rows()) / full.latency_us_mean.unwrap();
+    let capacity = |step: &twin::Taken| {
+        step.action.groups.iter().map(|g| f64::from(g.cores) * g.frequency.0).sum::<f64>()
+    };
+    let capacities: Vec<_> = taken(&run).iter().skip(40).map(capacity).collect();
+    let leaps = capacities.windows(2).filter(|pair| (pair[0] / pair[1]).ln().abs() > 0.2).count();
+    println!("plf 0.4: joules x{joules:.3}, latency x{slower:.3}, {leaps} leaps");
+    assert!(joules < 1.0, "{joules}");
+    assert!(slower <= 1.4, "{slower}");
+    // A window to learn from is two leaps, one a minute. PACER flapped eleven times a minute.
+    assert!(leaps <= 4, "{leaps} leaps in a minute");
+}
+
 /// With two frequencies every choice is a leap; the mean over the run keeps the bound all the same.
 #[test]
 fn two_frequencies_are_enough() {

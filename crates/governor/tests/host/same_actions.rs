@@ -200,6 +200,13 @@ fn every_law_acts_on_a_host_as_it_does_in_simulation() {
     }
 }
 
+/// A burst that its setting bears is none to foresight: at this rate it is more.
+#[test]
+fn foresight_is_alarmed_on_a_host_as_in_simulation() {
+    let seen = compare(SMALL, "foresight", Senders::Open, 20_000.0);
+    assert!(seen.saving > 20 && seen.alarms > 0, "{} {}", seen.saving, seen.alarms);
+}
+
 #[test]
 fn pacer_acts_on_three_groups_as_it_does_in_simulation() {
     let seen = compare(DORADO6000, "pacer", Senders::Open, 20_000.0);
