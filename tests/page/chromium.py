@@ -109,10 +109,19 @@ class Chromium:
                 return message
         raise BrowserError(f"{what}: the browser ended")
 
-    def open(self, url: str, *, width: int = 1400, height: int = 1000, dark: bool = False) -> None:
-        """Goes to a page in a window of a size."""
+    def open(
+        self,
+        url: str,
+        *,
+        width: int = 1400,
+        height: int = 1000,
+        dark: bool = False,
+        paper: bool = False,
+    ) -> None:
+        """Goes to a page in a window of a size, or on paper."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", features=[scheme])
+        media = "print" if paper else "screen"
+        self.call("Emulation.setEmulatedMedia", media=media, features=[scheme])
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.call("Emulation.setDeviceMetricsOverride", **size)
         self._loaded = False

@@ -5,12 +5,19 @@ Needs Debian's chromium; run by `make test-system`.
 
 from __future__ import annotations
 
+import re
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from wattio.report import drawing, ranking
+from governor import governed_fake
+from measuring import made_folder
+from report import test_report
+from simulation import test_fleet
+from wattio.cli import main
+from wattio.report import drawing, make, ranking
 from wattio.report.drawing import Drawn
 from wattio.report.page import Cell, Cells, Figure, Page, Section, Text, grid, write
 from wattio.report.ranking import Condition, Contest
@@ -95,11 +102,103 @@ def test_values_under_the_mouse_and_back_to_the_still_figure(page: str, browser:
 def test_nothing_is_cut_off(page: str, browser: Chromium, width: int, dark: bool) -> None:
     """Tables of many seeds were clipped, and a phone saw names without their values."""
     browser.open(page, width=width, dark=dark)
+    assert_whole(browser, width)
+
+
+PAPER = {"A4": 703, "Letter": 725}
+"""Width between the margins of the style sheet, in pixels of CSS: 96 to the inch."""
+
+
+@pytest.mark.parametrize("width", PAPER.values(), ids=PAPER)
+def test_nothing_is_cut_off_on_paper(page: str, browser: Chromium, width: int) -> None:
+    browser.open(page, width=width, paper=True)
+    assert_whole(browser, width)
+    for kind, shown in (("figure a img", True), (".plots", False), ("button", False)):
+        seen = f"[...document.querySelectorAll('{kind}')].some((one) => one.offsetParent !== null)"
+        assert browser.evaluate(seen) is shown, kind
+
+
+def assert_whole(browser: Chromium, width: int) -> None:
+    """Whether all that is shown lies within the width."""
     browser.wait(f"innerWidth === {width}")
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
     cut = """[...document.querySelectorAll('.scroll')]
         .filter((part) => part.scrollWidth > part.clientWidth + 1).length"""
     assert browser.evaluate(cut) == 0
-    off = f"""[...document.querySelectorAll('td, figure img')]
+    # What is as wide as a page may be moved within a frame that is not.
+    off = f"""[...document.querySelectorAll('td, figure > a, picture > img, canvas')]
         .filter((one) => one.getBoundingClientRect().right > {width}).length"""
     assert browser.evaluate(off) == 0
+
+
+KINDS = ("simulation", "fleet", "measurement", "governor")
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The page of a result of each kind, most of them those of the golden files."""
+    fleet = tmp_path_factory.mktemp("fleet")
+    (fleet / "trial.toml").write_text(test_fleet.STUDY, encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["run", str(fleet / "trial.toml"), "--results", str(fleet), "--no-report"])
+    measured = tmp_path_factory.mktemp("measured")
+    governed = tmp_path_factory.mktemp("governed") / "r"
+    results = {
+        "simulation": test_report.carried_out_at(tmp_path_factory.mktemp("simulation")).path,
+        "fleet": next(path for path in (fleet / "trial").iterdir() if path.is_dir()),
+        "measurement": made_folder.write(measured, failures=[("sequential/left, 2 clients", 0, 0)]),
+        "governor": governed_fake.write(governed, governed_fake.windows(400)),
+    }
+    return {kind: make(result) for kind, result in results.items()}
+
+
+SHOWN = """[...document.querySelectorAll('figure')].map((figure) => {
+    const canvas = figure.querySelector('canvas');
+    const image = figure.querySelector('img');
+    const shown = canvas ?? image;
+    const font = canvas && parseFloat(canvas.getContext('2d').font.match(/[0-9.]+px/)[0]);
+    const width = shown.getBoundingClientRect().width;
+    return { width, drawn: canvas?.width, font, source: image.currentSrc };
+})"""
+
+
+def letters_px(browser: Chromium) -> list[float]:
+    """The size of the smallest font of each figure as it is shown, in pixels of CSS."""
+    browser.evaluate("document.querySelectorAll('img').forEach((one) => one.loading = 'eager')")
+    browser.wait("[...document.images].every((one) => one.naturalWidth > 0)")
+    sizes = []
+    for figure in browser.evaluate(SHOWN):
+        if figure["font"] is not None:
+            sizes.append(figure["font"] * figure["width"] / figure["drawn"])
+            continue
+        with urllib.request.urlopen(figure["source"]) as file:
+            image = file.read().decode()
+        found = re.search(r'viewBox="0 0 ([0-9.]+)', image)
+        assert found is not None
+        # Matplotlib draws the letters of a font as outlines, scaled by a hundredth of its points.
+        points = [100 * float(scale) for scale in re.findall(r"scale\(([0-9.]+) -\1\)", image)]
+        sizes.append(min(points) * figure["width"] / float(found[1]))
+    return sizes
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("kind", KINDS)
+def test_letters_of_every_figure_can_be_read(
+    pages: dict[str, Path], browser: Chromium, kind: str, width: int
+) -> None:
+    """On a telephone those of curves and bars were of four pixels."""
+    browser.open(pages[kind].as_uri(), width=width)
+    sizes = letters_px(browser)
+    assert len(sizes) > 3
+    assert min(sizes) > 9
+    assert_whole(browser, width)
+    assert browser.console == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_figures_of_every_kind_are_whole_on_paper(
+    pages: dict[str, Path], browser: Chromium, kind: str
+) -> None:
+    browser.open(pages[kind].as_uri(), width=PAPER["A4"], paper=True)
+    assert min(letters_px(browser)) > 8
+    assert_whole(browser, PAPER["A4"])

@@ -85,9 +85,8 @@ MACHINE = {
 }
 
 
-@pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> SimulationFolder:
-    place = tmp_path_factory.mktemp("report")
+def carried_out_at(place: Path) -> SimulationFolder:
+    """The result whose page is the golden one."""
     (place / "a.bin").write_bytes(b"a trace")
     (place / "day.toml").write_text(PROFILE)
     study = place / "study.toml"
@@ -96,6 +95,11 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> SimulationFolder:
     facts = folder.machine() | MACHINE
     (folder.path / "machine.json").write_text(json.dumps(facts))
     return folder
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> SimulationFolder:
+    return carried_out_at(tmp_path_factory.mktemp("report"))
 
 
 @pytest.fixture(scope="module")

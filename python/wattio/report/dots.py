@@ -11,11 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from wattio.report import drawing
-from wattio.report.drawing import WIDTH
-
-NARROW, LETTERS = 4.4, 44
-"""Width of the narrow drawing in inches, and the letters that a line of it holds."""
-
+from wattio.report.drawing import NARROW_LETTERS, WIDTH
 
 _WIDE = 50.0
 
@@ -59,27 +55,29 @@ def images(
     With `log`, and in a panel of ratios far apart, a tenth is as far from 1 as ten times. The
     narrow one is for a telephone: names stand above their dots, and what is long in lines.
     """
-    with drawing.styled():
-        return (
-            _image(panels, handles, columns, share_x=share_x, log=log, narrow=False),
-            _image(panels, handles, 1, share_x=share_x, log=log, narrow=True),
-        )
+
+    def draw(width: float) -> Figure:
+        across = columns if width == WIDTH else 1
+        return _figure(panels, handles, across, share_x=share_x, log=log, width=width)
+
+    return drawing.images(draw)
 
 
-def _image(
+def _figure(
     panels: Sequence[Panel],
     handles: Sequence[Any],
     columns: int,
     *,
     share_x: bool,
     log: bool,
-    narrow: bool,
-) -> bytes:
+    width: float,
+) -> Figure:
+    narrow = width < WIDTH
     row = 0.4 if narrow else 0.27
     height = sum(0.62 + row * len(panel.shown) for panel in panels) + 0.35
     if narrow:
         height += 0.2 * len(handles)
-    figure = Figure(figsize=(NARROW if narrow else WIDTH, height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout="constrained")
     ratios = {"height_ratios": [len(panel.shown) + 1.3 for panel in panels]}
     axes = figure.subplots(len(panels), 1, squeeze=False, sharex=share_x, gridspec_kw=ratios)
     for axis, panel in zip(axes[:, 0], panels, strict=True):
@@ -89,7 +87,7 @@ def _image(
             axis.xaxis.set_minor_formatter("")
         _draw(axis, panel, narrow=narrow)
     figure.legend(handles=list(handles), loc="outside upper left", ncols=columns)
-    return drawing.svg(figure)
+    return figure
 
 
 def _draw(axis: Axes, panel: Panel, *, narrow: bool) -> None:
@@ -107,7 +105,8 @@ def _draw(axis: Axes, panel: Panel, *, narrow: bool) -> None:
     axis.set_yticks(range(len(panel.shown)), names)
     axis.set_ylim(len(panel.shown) - 0.4, -1.0 if narrow else -0.6)
     axis.axvline(1, color="#777777", linewidth=0.9, linestyle=":")
-    lines = (textwrap.fill(it, LETTERS) if narrow else it for it in (panel.title, panel.x_label))
+    words = (panel.title, panel.x_label)
+    lines = (textwrap.fill(it, NARROW_LETTERS) if narrow else it for it in words)
     axis.set_title(next(lines), fontsize=9.5, loc="left", fontweight="bold")
     axis.set_xlabel(next(lines))
     axis.margins(x=0.08)

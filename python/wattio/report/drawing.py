@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import itertools
 import re
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,9 @@ from wattio.report.phrases import LATENCY_UNITS, latency
 
 WIDTH = 9.0
 """Width of a figure in inches; the page scales it."""
+
+NARROW, NARROW_LETTERS = 4.4, 44
+"""Width for narrow screens, at which letters stay legible, and how many of them a line holds."""
 
 Table = list[list[Any]]
 """Rows of a CSV file, the header first."""
@@ -45,8 +49,8 @@ class Panel:
 class Drawn:
     """A figure: its file name without ending, title, caption, alternative text, image and data.
 
-    `panels` are its curves where they can be looked into; `narrow` is the image for narrow screens,
-    where there is one.
+    `panels` are its curves where they can be looked into; `narrow` is the image for narrow screens.
+    One of the two is there, or its letters are too small on a telephone.
     """
 
     name: str
@@ -212,6 +216,20 @@ def styled() -> AbstractContextManager[None]:
     return mpl.rc_context(RC)
 
 
+def images(draw: Callable[[float], Figure]) -> tuple[bytes, bytes]:
+    """What is drawn for a width in inches: as wide as a page, and for narrow screens."""
+    with styled():
+        return svg(draw(WIDTH)), svg(draw(NARROW))
+
+
+def named_rows(axis: Axes, names: Sequence[str], *, narrow: bool) -> None:
+    """Names of rows, the first at the top; long ones in several lines if there is little room."""
+    shown = [textwrap.fill(name, 14) for name in names] if narrow else list(names)
+    axis.set_yticks(range(len(shown)), shown)
+    axis.invert_yaxis()
+    axis.grid(axis="y", visible=False)
+
+
 def fit(axis: Axes, values_us: NDArray[np.float64], label: str) -> None:
     """Latency in view, in the unit that fits: single spikes may leave the top, to read the rest."""
     axis.set_ylabel(f"{label} (µs)")
@@ -333,8 +351,11 @@ def legend(drawn: Figure, handles: Sequence[Any], width: float = WIDTH) -> None:
     """A legend above all panels of a figure, in as many columns as its width in inches allows."""
     if not handles:
         return
-    longest = max(len(str(handle.get_label())) for handle in handles)
     letters = int(_LEGEND_LETTERS * width / WIDTH)
+    for handle in handles:
+        handle.set_label(textwrap.fill(str(handle.get_label()), letters - _HANDLE_LETTERS))
+    lines = [line for handle in handles for line in str(handle.get_label()).split("\n")]
+    longest = max(map(len, lines))
     columns = max(1, min(4, letters // (longest + _HANDLE_LETTERS)))
     placed: dict[str, Any] = {"loc": "outside upper left", "ncols": columns, "handlelength": 3.0}
     drawn.legend(handles=list(handles), **placed)

@@ -2,6 +2,7 @@
 "use strict";
 (() => {
   const HEIGHT = 260;
+  const narrow = matchMedia("screen and (max-width: 48rem)").matches;
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   // Black is the ink of the page, which is light in the dark.
   const ink = (colour) => (colour === "#000000" ? css("--ink") : colour);
@@ -45,8 +46,7 @@
     const button = figure.querySelector("button");
     const still = figure.querySelector("a");
     let place = null;
-    button.hidden = false;
-    button.addEventListener("click", () => {
+    const turn = () => {
       if (place) {
         place.remove();
         place = null;
@@ -63,6 +63,10 @@
       figure.classList.toggle("open", place !== null);
       button.textContent = place ? "Still figure" : "Hover and zoom";
       button.setAttribute("aria-pressed", String(place !== null));
-    });
+    };
+    button.hidden = false;
+    button.addEventListener("click", turn);
+    // The letters of a still figure that is shrunk to a telephone cannot be read.
+    if (narrow && !figure.querySelector("picture")) turn();
   });
 })();

@@ -187,37 +187,47 @@ def write(target: Path, page: Page, name: str = "index.html") -> Path:
         target.mkdir(exist_ok=True)
         for name, table in page.tables.items():
             rendering.write_table(target / f"{name}.csv", table)
+        inside = embedded(page)
         for figure in page.figures():
             rendering.write_figure(target, figure.file, figure.drawn)
-        path.write_text(render(page), encoding="utf-8")
+            if figure.drawn.narrow and figure.file not in inside:
+                (target / f"{figure.file}-narrow.svg").write_bytes(figure.drawn.narrow)
+        path.write_text(_rendered(page, inside), encoding="utf-8")
     except OSError as error:
         raise ResultError(f"{target}: cannot be written: {error.strerror}") from error
     return path
 
 
-EMBEDDED_MAX = 1_600_000
-"""Most bytes of figures inside a page, so that it stays below 2 MB; others come from beside it."""
+PAGE_MAX = 1_990_000
+"""Most bytes of a page; figures that would make it larger come from beside it."""
+
+_FRAME_MAX = 1_000
+"""Most bytes of what stands around a figure that is inside a page."""
 
 
 def embedded(page: Page) -> frozenset[str]:
-    """Files of the figures that are inside the page: the first ones, as far as there is room."""
-    found, room = set(), EMBEDDED_MAX
+    """Files of the figures that are inside the page: the first ones that there is room for."""
+    found, room = set(), PAGE_MAX - len(_rendered(page, frozenset()).encode())
     for figure in page.figures():
         panels = json.dumps([asdict(panel) for panel in figure.drawn.panels])
         images = figure.drawn.image + (figure.drawn.narrow or b"")
-        room -= 4 * len(images) // 3 + len(panels)
-        if room < 0:
-            break
-        found.add(figure.file)
+        size = 4 * len(images) // 3 + len(panels) + _FRAME_MAX
+        if size <= room:
+            room -= size
+            found.add(figure.file)
     return frozenset(found)
 
 
 def render(page: Page) -> str:
     """The page as HTML, with its figures inside."""
+    return _rendered(page, embedded(page))
+
+
+def _rendered(page: Page, inside: frozenset[str]) -> str:
     template = rendering.environment().get_template("page.html.j2")
     return template.render(
         page=page,
-        inside=embedded(page),
+        inside=inside,
         image=rendering.embedded_image,
         live=lambda drawn: [asdict(panel) for panel in drawn.panels],
         library=lambda name: _own(f"vendor/uplot/{name}"),

@@ -19,8 +19,6 @@ from wattio.results.compare import NAMES, Ratio
 DRAWN_MAX = 12
 """Most pairs whose ratios are drawn; all of them have a table."""
 
-_NARROW = 4.4
-
 _FIGURES = (
     (("throughput_mib_s", "iops"), "rate", "As measured"),
     (("mib_per_joule", "iops_per_watt", "capacity_tb_per_watt"), "watt", "By watt"),
@@ -66,28 +64,27 @@ def _figure(
         text = "Divided by the least of each phase and number of clients; of equal work only."
     if estimated:
         text += " Power of one platform or more is an estimate by a model."
-    images = [_image(own, phases, names, metrics, columns) for columns in (3, 1)]
+    image, narrow = drawing.images(lambda width: _panels(own, phases, names, metrics, width))
     return Drawn(
         name.lower().replace(" ", "-"),
         f"{own[0].of.subject}: {title.lower()}{estimated}",
         text,
         f"Charts of {own[0].of.subject}, {title.lower()}, platform by platform.",
-        images[0],
+        image,
         values(own, names, metrics),
-        narrow=images[1],
+        narrow=narrow,
     )
 
 
-def _image(
+def _panels(
     own: Sequence[Joined],
     phases: Sequence[str],
     names: Sequence[str],
     metrics: Sequence[str],
-    columns: int,
-) -> bytes:
-    across = min(columns, len(phases))
+    width: float,
+) -> Figure:
+    across = min(3 if width == WIDTH else 1, len(phases))
     down = -(-len(phases) // across)
-    width = WIDTH if columns > 1 else _NARROW
     drawn = Figure(figsize=(width, 0.7 + 2.5 * down), layout="constrained")
     axes = [axis for row in drawn.subplots(down, across, squeeze=False) for axis in row]
     for axis in axes[len(phases) :]:
@@ -102,8 +99,8 @@ def _image(
     for at, (name, system) in enumerate(_series(names, systems)):
         shown = f"{name}, {system}" if len(systems) > 1 else name
         handles.append(Line2D([], [], label=shown, **_look(looks[at])))
-    drawn.legend(handles=handles, loc="outside upper left", ncols=4 if columns > 1 else 1)
-    return drawing.svg(drawn)
+    drawn.legend(handles=handles, loc="outside upper left", ncols=4 if width == WIDTH else 1)
+    return drawn
 
 
 def _series(names: Sequence[str], systems: Sequence[str]) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from typing import Any
 from wattio.kinds.measurement.plan import IDLE
 from wattio.kinds.measurement.platform import Platform
 from wattio.kinds.measurement.platforms import Comparison, Joined, Line, headline
-from wattio.report import drawing, platform_figures
+from wattio.report import platform_figures
 from wattio.report.page import (
     Block,
     Cell,
@@ -49,8 +49,7 @@ def make(file: Path, found: Comparison) -> Path:
         f" table by Holm's method, is below {LEVEL:g}; 95 % intervals are of each metric alone."
         f" Prices and peaks are taken as exact. {several(count)}"
     )
-    with drawing.styled():
-        figures = list(platform_figures.of_workloads(found, names))
+    figures = list(platform_figures.of_workloads(found, names))
     if any(one.families for one in pages):
         figures.append(platform_figures.ratios(pages, names))
     sections = [

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from numpy.typing import NDArray
 
 from wattio.kinds.fleet import summary
 from wattio.kinds.fleet.schema import FleetStudy
 from wattio.kinds.fleet.summary import Policy
 from wattio.kinds.simulation.overall import BACKGROUND_FLOOR
 from wattio.report import drawing, ranking
-from wattio.report.drawing import WIDTH, Drawn, Table
+from wattio.report.drawing import Drawn, Table
 from wattio.simulator.policies import REFERENCE
 
 _BINS = 30
@@ -22,8 +24,7 @@ def of_fleet(found: list[Policy], study: FleetStudy, members: list[dict[str, Any
     """Every figure of the policies but native that there is data for."""
     if not found:
         return []
-    with drawing.styled():
-        return [savings(found), saving_by_load(found, members), bound(found, study)]
+    return [savings(found), saving_by_load(found, members), bound(found, study)]
 
 
 def contest(found: list[Policy]) -> ranking.Contest:
@@ -49,108 +50,113 @@ def savings(found: list[Policy]) -> Drawn:
     low = min(float(share.min()) for share in shares)
     high = max(float(share.max()) for share in shares)
     edges = np.linspace(min(low, 0.0), max(high, 0.01), _BINS + 1)
-    drawn, axes = drawing.figure(WIDTH, 3.2)
     table: Table = [["saving_from", "saving_to", *(policy.run.condition for policy in found)]]
     counts = [np.histogram(share, edges)[0] for share in shares]
-    for policy, count, stroke in zip(found, counts, _strokes(found), strict=True):
-        axes[0].stairs(
-            count,
-            100 * edges,
-            color=stroke.colour,
-            linestyle=stroke.dashes,
-            linewidth=stroke.width,
-            label=policy.run.condition,
-        )
-    axes[0].set_xlabel("power saved against native (%)")
-    axes[0].set_ylabel("servers")
-    axes[0].set_ylim(bottom=0)
-    drawing.legend(drawn, _handles(found))
+
+    def draw(width: float) -> Figure:
+        drawn, (axis,) = drawing.figure(width, 3.2)
+        for count, stroke in zip(counts, _strokes(found), strict=True):
+            axis.stairs(count, 100 * edges, **_line(stroke))
+        axis.set_xlabel("power saved against native (%)")
+        axis.set_ylabel("servers")
+        axis.set_ylim(bottom=0)
+        drawing.legend(drawn, _handles(found), width)
+        return drawn
+
     for at in range(_BINS):
         table.append([edges[at], edges[at + 1], *(int(count[at]) for count in counts)])
+    image, narrow = drawing.images(draw)
     return Drawn(
         "savings",
         "What each server saves",
         "Servers by the share of their power that a policy saves.",
         "Histogram of the share of power saved, for each policy.",
-        drawing.svg(drawn),
+        image,
         table,
+        narrow=narrow,
     )
 
 
 def saving_by_load(found: list[Policy], members: list[dict[str, Any]]) -> Drawn:
     """Watts saved against the rate of a server, each description apart."""
     kinds = list(dict.fromkeys(member["server"] for member in members))
-    drawn, axes = drawing.figure(WIDTH, 2.2 + 1.4 * len(kinds), panels=len(kinds))
+    chosen = {
+        kind: [at for at, member in enumerate(members) if member["server"] == kind]
+        for kind in kinds
+    }
     table: Table = [["server", "description", "policy", "iops_mean", "saved_w"]]
-    for axis, kind in zip(axes, kinds, strict=True):
-        chosen = [at for at, member in enumerate(members) if member["server"] == kind]
-        for policy, stroke in zip(found, _strokes(found), strict=True):
-            rate = (policy.native["ios"] / policy.native["duration_s"])[chosen]
-            saved_w = policy.saved_w[chosen]
-            dense = max(0.15, min(0.7, 100 / len(chosen)))
-            axis.plot(
-                rate,
-                saved_w,
-                linestyle="",
-                marker=stroke.marker,
-                markersize=3.2,
-                color=stroke.colour,
-                alpha=dense,
-            )
-            rows = zip(chosen, rate.tolist(), saved_w.tolist(), strict=True)
+    for kind, own in chosen.items():
+        for policy in found:
+            rows = zip(own, _iops(policy)[own].tolist(), policy.saved_w[own].tolist(), strict=True)
             table += [[at, kind, policy.run.condition, of, saved] for at, of, saved in rows]
-        axis.set_ylabel(f"saved (W)\n{kind.rsplit('/', 1)[-1]}")
-        axis.set_xscale("log")
-    axes[-1].set_xlabel("mean rate of the server (I/Os a second)")
-    drawing.legend(drawn, _handles(found))
+
+    def draw(width: float) -> Figure:
+        drawn, axes = drawing.figure(width, 2.2 + 1.4 * len(kinds), panels=len(kinds))
+        for axis, (kind, own) in zip(axes, chosen.items(), strict=True):
+            dense = max(0.15, min(0.7, 100 / len(own)))
+            look: dict[str, Any] = {"linestyle": "", "markersize": 3.2, "alpha": dense}
+            for policy, stroke in zip(found, _strokes(found), strict=True):
+                look |= {"marker": stroke.marker, "color": stroke.colour}
+                axis.plot(_iops(policy)[own], policy.saved_w[own], **look)
+            axis.set_ylabel(f"saved (W)\n{kind.rsplit('/', 1)[-1]}")
+            axis.set_xscale("log")
+        axes[-1].set_xlabel("mean rate of the server (I/Os a second)")
+        drawing.legend(drawn, _handles(found), width)
+        return drawn
+
+    image, narrow = drawing.images(draw)
     return Drawn(
         "saving-by-load",
         "Where the savings are",
         "Each point is a server: what it saves against how busy it is.",
         "Scatter of watts saved against the rate of each server.",
-        drawing.svg(drawn),
+        image,
         table,
+        narrow=narrow,
     )
 
 
 def bound(found: list[Policy], study: FleetStudy) -> Drawn:
     """How near each server comes to the bound: shares of servers by the ratio to their limit."""
-    drawn, axes = drawing.figure(WIDTH, 3.2)
     table: Table = [["policy", "share_of_servers", "ratio_to_limit"]]
-    for policy, stroke in zip(found, _strokes(found), strict=True):
+    curves = []
+    for policy in found:
         ratios = summary.relative(policy.columns, policy.native, study)
         ratios = np.sort(ratios[np.isfinite(ratios)])
         shares = np.arange(1, len(ratios) + 1) / max(len(ratios), 1)
-        axes[0].plot(
-            ratios,
-            100 * shares,
-            color=stroke.colour,
-            linestyle=stroke.dashes,
-            linewidth=stroke.width,
-        )
+        curves.append((ratios, shares))
         rows = zip(shares.tolist(), ratios.tolist(), strict=True)
         table += [[policy.run.condition, share, ratio] for share, ratio in rows]
-    axes[0].axvline(1.0, color="#a40e26", linewidth=1.2)
-    axes[0].annotate(
-        "limit",
-        (1.0, 0.04),
-        xycoords=("data", "axes fraction"),
-        xytext=(4, 0),
-        textcoords="offset points",
-        color="#a40e26",
-        fontsize=8.5,
-    )
-    axes[0].set_ylim(0, 101)
-    axes[0].set_xlabel(f"latency over its limit ({study.study.bound})")
-    axes[0].set_ylabel("servers at or below (%)")
-    drawing.legend(drawn, _handles(found))
+
+    def draw(width: float) -> Figure:
+        drawn, (axis,) = drawing.figure(width, 3.2)
+        for (ratios, shares), stroke in zip(curves, _strokes(found), strict=True):
+            axis.plot(ratios, 100 * shares, **_line(stroke))
+        axis.axvline(1.0, color="#a40e26", linewidth=1.2)
+        axis.annotate(
+            "limit",
+            (1.0, 0.04),
+            xycoords=("data", "axes fraction"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            color="#a40e26",
+            fontsize=8.5,
+        )
+        axis.set_ylim(0, 101)
+        axis.set_xlabel(f"latency over its limit ({study.study.bound})")
+        axis.set_ylabel("servers at or below (%)")
+        drawing.legend(drawn, _handles(found), width)
+        return drawn
+
+    image, narrow = drawing.images(draw)
     return Drawn(
         "bound",
         "Who keeps the bound",
         "Servers left of the line keep it over the whole run; single windows may be over it.",
         "Distribution over the servers of latency over its limit, for each policy.",
-        drawing.svg(drawn),
+        image,
         table,
+        narrow=narrow,
     )
 
 
@@ -158,20 +164,19 @@ def _strokes(found: list[Policy]) -> list[drawing.Stroke]:
     return drawing.strokes([policy.run.policy for policy in found])
 
 
+def _iops(policy: Policy) -> NDArray[np.float64]:
+    """Mean rate of each server, at full speed."""
+    rate: NDArray[np.float64] = policy.native["ios"] / policy.native["duration_s"]
+    return rate
+
+
+def _line(stroke: drawing.Stroke) -> dict[str, Any]:
+    return {"color": stroke.colour, "linestyle": stroke.dashes, "linewidth": stroke.width}
+
+
 def _handles(found: list[Policy]) -> list[Line2D]:
-    lines = [
-        Line2D(
-            [],
-            [],
-            color=stroke.colour,
-            linewidth=stroke.width,
-            marker=stroke.marker,
-            markersize=4,
-            label=policy.run.condition,
-        )
+    return [
+        Line2D([], [], label=policy.run.condition, marker=stroke.marker, markersize=4,
+               **_line(stroke))
         for policy, stroke in zip(found, _strokes(found), strict=True)
-    ]
-    for line, stroke in zip(lines, _strokes(found), strict=True):
-        style: Any = stroke.dashes
-        line.set_linestyle(style)
-    return lines
+    ]  # fmt: skip

@@ -122,7 +122,7 @@ def cores_and_frequency(found: Governed) -> Drawn:
     groups = found.folder.groups
     turned = any(found.has(f"frequency_hz_{group}") for group in groups)
     drawn, axes = drawing.figure(WIDTH, 4.4 if turned else 2.8, panels=2 if turned else 1)
-    time = _Time(found)
+    time, ghz = _Time(found), _Time(found)
     handles: list[Any] = []
     for at, group in enumerate(found.machine.groups):
         style = {"color": _OF_GROUPS[at % len(_OF_GROUPS)], "linewidth": 1.6}
@@ -130,7 +130,7 @@ def cores_and_frequency(found: Governed) -> Drawn:
         label = f"{group.name}, cores {group.cores}"
         handles.append(time.draw(axes[0], f"cores_{group.name}", label, style))
         if turned:
-            time.draw(axes[1], f"frequency_hz_{group.name}", label, style, scale=1e-9)
+            ghz.draw(axes[1], f"frequency_hz_{group.name}", label, style, scale=1e-9)
     axes[0].set_ylabel("active cores")
     most = max((group.cores_total or 0 for group in found.machine.groups), default=0)
     axes[0].set_ylim(0, 1.06 * max(most, axes[0].get_ylim()[1]))
@@ -147,12 +147,22 @@ def cores_and_frequency(found: Governed) -> Drawn:
     columns = tuple(f"{kind}_{g}" for kind in ("cores", "frequency_hz") for g in groups)
     title = "Active cores and frequency" if turned else "Active cores"
     title += ", had it acted" if found.shadow else ""
-    return Drawn("cores", title, text, alternative, drawing.svg(drawn), _table(found, columns))
+    panels = (time.panel("active cores"), *([ghz.panel("frequency (GHz)")] if ghz.lines else []))
+    table = _table(found, columns)
+    return Drawn("cores", title, text, alternative, drawing.svg(drawn), table, panels)
 
 
 def states(found: Governed) -> Drawn:
     """Share of time in each state."""
-    drawn, (axis,) = drawing.figure(WIDTH, 1.7)
+    image, narrow = drawing.images(lambda width: _states(found, width))
+    text = f"{_points(found)} What the law decided at the end of each window."
+    alternative = "Strip over time: share of time in the states unstable, stable and idle."
+    table = _table(found, STATE_SHARES)
+    return Drawn("states", "State of the law", text, alternative, image, table, narrow=narrow)
+
+
+def _states(found: Governed, width: float) -> Figure:
+    drawn, (axis,) = drawing.figure(width, 1.7 if width == WIDTH else 2.2)
     time = _Time(found)
     low = np.zeros(len(found.series["start_s"]))
     handles = []
@@ -166,13 +176,8 @@ def states(found: Governed) -> Drawn:
     axis.set_ylim(0, 100)
     axis.set_yticks([0, 50, 100], ["0 %", "50 %", "100 %"])
     axis.set_ylabel("share of time")
-    time.finish(drawn, axis, handles)
-    text = f"{_points(found)} What the law decided at the end of each window."
-    alternative = "Strip over time: share of time in the states unstable, stable and idle."
-    title = "State of the law"
-    return Drawn(
-        "states", title, text, alternative, drawing.svg(drawn), _table(found, STATE_SHARES)
-    )
+    time.finish(drawn, axis, handles, width)
+    return drawn
 
 
 def distribution(found: Governed) -> Drawn:
@@ -190,8 +195,11 @@ def distribution(found: Governed) -> Drawn:
     text = f"Measured{speed}, over the whole time. Each dot is the upper edge of a bucket"
     text += " of the source's histogram; where the curve crosses a dotted line is that percentile."
     alternative = "Distribution of latency: share of requests above each latency."
-    title = "Latency distribution"
-    return Drawn("latency-distribution", title, text, alternative, drawing.svg(drawn), table)
+    title, shares = "Latency distribution", "share that is slower"
+    line = ("requests", SEEN, edge, above)
+    panels = (drawing.panel("latency (µs)", shares, [line], log=True),) if len(edge) else ()
+    name = "latency-distribution"
+    return Drawn(name, title, text, alternative, drawing.svg(drawn), table, panels)
 
 
 class _Time:
@@ -228,12 +236,12 @@ class _Time:
         """What was drawn, to be looked into."""
         return drawing.panel(f"time since the start ({self.unit})", label, self.lines, stepped=True)
 
-    def finish(self, drawn: Figure, axis: Axes, handles: list[Any]) -> None:
+    def finish(self, drawn: Figure, axis: Axes, handles: list[Any], width: float = WIDTH) -> None:
         """Label the axis, and put the legend above."""
         axis.set_xlabel(f"time since the start ({self.unit})")
         axis.set_xlim(self.first_s / self.unit_s, self.last_s / self.unit_s)
         known = [handle for handle in handles if handle is not None]
-        drawn.legend(handles=known, loc="outside upper left", ncols=3, handlelength=3.2)
+        drawing.legend(drawn, known, width)
 
 
 def _points(found: Governed) -> str:

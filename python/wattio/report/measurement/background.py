@@ -108,9 +108,7 @@ def drawn(subject: str, step: str, names: Sequence[Sequence[str]], found: Measur
     for one in _each(groups):
         for values in zip(one.time_s, one.backlog_core_s, one.amplification, strict=True):
             table.append([one.system, *("" if np.isnan(v) else float(v) for v in values)])
-    with drawing.styled():
-        image = drawing.svg(_figure(groups[:PANELS_MAX], WIDTH))
-        narrow = drawing.svg(_figure(groups[:PANELS_MAX], WIDTH / 2, stacked=True))
+    image, narrow = drawing.images(lambda width: _figure(groups[:PANELS_MAX], width))
     text = "One usable iteration of each. Above: work of all classes that is due and not done, by"
     text += " the target's own ESTIMATE. Below: blocks written to the device for each block that"
     text += f" clients wrote, over the {SPAN_S:g} s before."
@@ -124,9 +122,9 @@ def _each(groups: Sequence[Group]) -> Iterator[Course]:
         yield from group.courses.values()
 
 
-def _figure(groups: Sequence[Group], width: float, *, stacked: bool = False) -> Figure:
-    """Backlog above what is written: a column for each group, or (`stacked`) one for all."""
-    count = len(groups)
+def _figure(groups: Sequence[Group], width: float) -> Figure:
+    """Backlog above what is written: a column for each group, or one for all if it is narrow."""
+    count, stacked = len(groups), width < WIDTH
     shape = (2 * count, 1) if stacked else (2, count)
     figure = Figure(figsize=(width, 0.6 + 1.9 * shape[0]), layout="constrained")
     axes = figure.subplots(*shape, squeeze=False)
@@ -145,7 +143,7 @@ def _figure(groups: Sequence[Group], width: float, *, stacked: bool = False) -> 
             pair[0].set_ylabel("due (core-s)\nESTIMATE")
             pair[1].set_ylabel("write\namplification")
     handles = [Line2D([], [], label=label, **_style(strokes[label])) for label in labels]
-    drawing.legend(figure, handles)
+    drawing.legend(figure, handles, width)
     return figure
 
 

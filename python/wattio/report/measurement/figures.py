@@ -35,8 +35,7 @@ _DODGE = 0.1
 
 def of_workload(part: WorkloadPart, found: Measured) -> list[Drawn]:
     """Rates, efficiency and energy-delay products, where there are any."""
-    with drawing.styled():
-        return list(_figures(part, found))
+    return list(_figures(part, found))
 
 
 def _figures(part: WorkloadPart, found: Measured) -> Iterator[Drawn]:
@@ -52,12 +51,15 @@ def _figures(part: WorkloadPart, found: Measured) -> Iterator[Drawn]:
         yield _products(part, compared, found)
 
 
-def grid(count: int, height: float) -> tuple[Figure, list[Axes]]:
-    """A figure of equal panels side by side and below each other, each `height` inches high."""
-    columns = count if count <= 3 else 2 if count == 4 else 3
+def grid(count: int, height: float, width: float) -> tuple[Figure, list[Axes]]:
+    """A figure of equal panels side by side and below each other, each `height` inches high.
+
+    For narrow screens they all stand below each other.
+    """
+    columns = 1 if width < WIDTH else count if count <= 3 else 2 if count == 4 else 3
     lines = -(-count // columns)
     tall = height if columns > 1 else 1.2 * height
-    drawn = Figure(figsize=(WIDTH, 0.45 + lines * tall), layout="constrained")
+    drawn = Figure(figsize=(width, 0.45 + lines * tall), layout="constrained")
     axes = [axis for row in drawn.subplots(lines, columns, squeeze=False) for axis in row]
     for axis in axes[count:]:
         axis.remove()
@@ -83,15 +85,19 @@ def _from_zero(axis: Axes) -> None:
 
 def _rates(part: WorkloadPart, phases: Sequence[PhasePart]) -> Drawn:
     """Throughput or operations a second, and the share of the peak on a second axis."""
-    drawn, axes = grid(len(phases), 2.5)
-    for axis, phase in zip(axes, phases, strict=True):
-        rate = phase.rate or "iops"
-        _draw(axis, phase, [_metric(rate)])
-        titled(axis, part, phase.name)
-        axis.set_ylabel(UNITS[rate])
-        _from_zero(axis)
-        _peak_axis(axis, phase, rate)
-    _legend(drawn, phases[0], ())
+
+    def draw(width: float) -> Figure:
+        drawn, axes = grid(len(phases), 2.5, width)
+        for axis, phase in zip(axes, phases, strict=True):
+            rate = phase.rate or "iops"
+            _draw(axis, phase, [_metric(rate)])
+            titled(axis, part, phase.name)
+            axis.set_ylabel(UNITS[rate])
+            _from_zero(axis)
+            _peak_axis(axis, phase, rate)
+        _legend(drawn, phases[0], (), width)
+        return drawn
+
     text = f"Mean over usable iterations, {_counts(phases)}"
     if any(_peak_scale(phase, phase.rate or "iops") for phase in phases):
         text += " The axis on the right is the share of the theoretical peak."
@@ -100,51 +106,59 @@ def _rates(part: WorkloadPart, phases: Sequence[PhasePart]) -> Drawn:
     title = "Throughput" if _has(phases, "throughput_mib_s") else ""
     if _has(phases, "iops"):
         title = f"{title} and operations" if title else "Operations per second"
-    return Drawn("rates", title, text, alternative, drawing.svg(drawn), table)
+    image, narrow = drawing.images(draw)
+    return Drawn("rates", title, text, alternative, image, table, narrow=narrow)
 
 
 def _efficiencies(part: WorkloadPart, phases: Sequence[PhasePart], found: Measured) -> Drawn:
     """Work for each joule, gross, and net where a device is taken off."""
-    drawn, axes = grid(len(phases), 2.5)
     net = bool(found.study.subtract)
-    for axis, phase in zip(axes, phases, strict=True):
-        name = phase.efficiency
-        kinds = [_metric(name)]
-        if net:
-            kinds.append(_metric(f"{name}_net"))
-        _draw(axis, phase, kinds)
-        titled(axis, part, phase.name)
-        axis.set_ylabel(labelled(UNITS[name], found))
-        _from_zero(axis)
-    _legend(drawn, phases[0], ("gross", "net of what is subtracted") if net else ())
+
+    def draw(width: float) -> Figure:
+        drawn, axes = grid(len(phases), 2.5, width)
+        for axis, phase in zip(axes, phases, strict=True):
+            name = phase.efficiency
+            _draw(axis, phase, [_metric(name), *([_metric(f"{name}_net")] if net else [])])
+            titled(axis, part, phase.name)
+            axis.set_ylabel(labelled(UNITS[name], found))
+            _from_zero(axis)
+        kinds = ("gross", "net of what is subtracted") if net else ()
+        _legend(drawn, phases[0], kinds, width)
+        return drawn
+
     text = f"Mean of rate over power, iteration by iteration, {_counts(phases)}"
     if net:
         text += " Gross is all that is metered; net is less the subtracted devices."
     alternative = "Charts of work per joule, phase by phase."
     table = _table(phases, lambda phase: (phase.efficiency, f"{phase.efficiency}_net"))
     title = called("Efficiency", found)
-    return Drawn("efficiency", title, text, alternative, drawing.svg(drawn), table)
+    image, narrow = drawing.images(draw)
+    return Drawn("efficiency", title, text, alternative, image, table, narrow=narrow)
 
 
 def _products(part: WorkloadPart, phases: Sequence[PhasePart], found: Measured) -> Drawn:
     """Energy-delay products, divided by the least of each comparison."""
-    drawn, axes = grid(len(phases), 2.4)
     weights = found.study.study.edp_weights
+
+    def draw(width: float) -> Figure:
+        drawn, axes = grid(len(phases), 2.4, width)
+        for axis, phase in zip(axes, phases, strict=True):
+            _draw(axis, phase, [_product_of(phase, weight) for weight in weights])
+            titled(axis, part, phase.name)
+            axis.axhline(1, color="#777777", linewidth=0.8, linestyle=":")
+            axis.set_ylabel(labelled("E·t$^w$, to the least", found))
+            _from_zero(axis)
+        _legend(drawn, phases[0], [f"w = {weight}" for weight in weights], width)
+        return drawn
+
     table: Table = [["phase", "run", "weight", "normalised_edp", "normalised_edp_net"]]
-    for axis, phase in zip(axes, phases, strict=True):
-        kinds = [_product_of(phase, weight) for weight in weights]
-        _draw(axis, phase, kinds)
-        titled(axis, part, phase.name)
-        axis.axhline(1, color="#777777", linewidth=0.8, linestyle=":")
-        axis.set_ylabel(labelled("E·t$^w$, to the least", found))
-        _from_zero(axis)
+    for phase in phases:
         for row in phase.used():
             for weight in weights:
                 pair = [product(phase, row, weight, net=net) for net in (False, True)]
                 if pair[0] is not None:
                     values = ["" if value is None else value[0] for value in pair]
                     table.append([phase.name, row.run.name, weight, *values])
-    _legend(drawn, phases[0], [f"w = {weight}" for weight in weights])
     text = "Energy times time to the power w, divided by the least value of each comparison: 1 is"
     text += " the best"
     if found.estimated:
@@ -154,7 +168,8 @@ def _products(part: WorkloadPart, phases: Sequence[PhasePart], found: Measured) 
     text += "." if one else "; here those of equally many clients, each group by itself."
     alternative = "Charts of normalised energy-delay products, phase by phase."
     title = called("Normalised energy-delay product", found)
-    return Drawn("edp", title, text, alternative, drawing.svg(drawn), table)
+    image, narrow = drawing.images(draw)
+    return Drawn("edp", title, text, alternative, image, table, narrow=narrow)
 
 
 def product(phase: PhasePart, row: Row, weight: int, net: bool = False) -> Value | None:
@@ -239,7 +254,7 @@ def _bars(axis: Axes, phase: PhasePart, kinds: Sequence[ValueOf]) -> None:
             axis.bar(at, value[0], width, yerr=value[1] or None, capsize=3, **style)
 
 
-def _legend(drawn: Figure, phase: PhasePart, kinds: Sequence[str]) -> None:
+def _legend(drawn: Figure, phase: PhasePart, kinds: Sequence[str], width: float) -> None:
     """What series and kinds look like, above the panels."""
     handles: list[Any] = []
     if len(phase.lines) == 1 and not phase.lines[0].label:
@@ -255,7 +270,7 @@ def _legend(drawn: Figure, phase: PhasePart, kinds: Sequence[str]) -> None:
             style = {"color": "#444444", "marker": "o", "linestyle": "-" if kind == 0 else ":"}
             style["markerfacecolor"] = "#444444" if kind == 0 else "white"
             handles.append(Line2D([], [], label=name, **style))
-    drawing.legend(drawn, handles)
+    drawing.legend(drawn, handles, width)
 
 
 def _peak_axis(axis: Axes, phase: PhasePart, rate: str) -> None:

@@ -24,9 +24,6 @@ from wattio.report.measurement.over_frequency import (
     Track,
 )
 
-NARROW_WIDTH = 4.4
-"""Width of the figure for narrow screens, in inches: one panel below the other."""
-
 _BEST: dict[str, Any] = {"markersize": 12, "markeredgecolor": "#000000", "markeredgewidth": 1.6}
 _LEVEL: dict[str, Any] = {"markersize": 11, "markeredgecolor": "#888888", "markeredgewidth": 1.0}
 _RING: dict[str, Any] = {"marker": "o", "linestyle": "none", "markerfacecolor": "none"}
@@ -34,9 +31,7 @@ _RING: dict[str, Any] = {"marker": "o", "linestyle": "none", "markerfacecolor": 
 
 def of_workload(courses: Sequence[Course], found: Measured) -> Drawn:
     """Energy, energy for the work, and time over frequency, with 95 % intervals."""
-    with drawing.styled():
-        image = drawing.svg(_figure(courses, found, len(QUANTITIES), WIDTH))
-        narrow = drawing.svg(_figure(courses, found, 1, NARROW_WIDTH))
+    image, narrow = drawing.images(lambda width: _figure(courses, found, width))
     counts = sorted({point.row.used for c in courses for t in c.tracks for point in t.points})
     several = f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
     text = f"Means over usable iterations, {several}"
@@ -54,7 +49,8 @@ def of_workload(courses: Sequence[Course], found: Measured) -> Drawn:
     return Drawn("frequency", title, text, alternative, image, table, narrow=narrow)
 
 
-def _figure(courses: Sequence[Course], found: Measured, columns: int, width: float) -> Figure:
+def _figure(courses: Sequence[Course], found: Measured, width: float) -> Figure:
+    columns = len(QUANTITIES) if width == WIDTH else 1
     lines = len(courses) * len(QUANTITIES) // columns
     drawn = Figure(figsize=(width, 0.6 + 2.4 * lines), layout="constrained")
     axes = list(drawn.subplots(lines, columns, squeeze=False).flat)

@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from wattio.kinds.measurement.plan import IDLE
 from wattio.kinds.measurement.record import Record
 from wattio.report import drawing, rendering
-from wattio.report.drawing import WIDTH, Drawn, Table
+from wattio.report.drawing import Drawn, Table
 from wattio.report.measurement import nodes, power
 from wattio.report.measurement.gather import Measured, WorkloadPart
 from wattio.report.measurement.nodes import Node
@@ -36,9 +36,6 @@ NODES_MAX = 16
 
 SYSTEMS_MAX = 4
 """Most systems of a workload whose nodes are drawn; their joules are all in the tables."""
-
-NARROW = 4.4
-"""Width of the figure for narrow screens, in inches."""
 
 _CURVE: dict[str, Any] = {"color": "#1b1f24", "linewidth": 1.0}
 _BAND: dict[str, Any] = {"color": "#1b1f24", "alpha": 0.2, "linewidth": 0}
@@ -68,15 +65,16 @@ def _of_iteration(
     table: Table = [["node", "meter", "time_s", "power_w_min", "power_w_mean", "power_w_max"]]
     for node in some:
         table += _rows(node, place, looked, strips.at)
+    image, narrow = drawing.images(strips.figure)
     return Drawn(
         f"nodes-{rendering.slug(item.run.system)}",
         _title(item, some),
         _caption(item, len(some), points_text(looked, place)),
         "Charts of power in watts over one iteration, one for each node, phases shaded.",
-        strips.image(WIDTH),
+        image,
         table,
         strips.panels(),
-        narrow=strips.image(NARROW),
+        narrow=narrow,
     )
 
 
@@ -102,11 +100,7 @@ class _Strips:
         unit = drawing.time_unit(self.ends_s[1] - self.ends_s[0])[1]
         return f"time since the iteration began ({unit})"
 
-    def image(self, width: float) -> bytes:
-        with drawing.styled():
-            return drawing.svg(self._figure(width))
-
-    def _figure(self, width: float) -> Figure:
+    def figure(self, width: float) -> Figure:
         count = len(self.known)
         drawn = Figure(figsize=(width, 0.9 + 1.15 * count), layout="constrained")
         axes = drawn.subplots(count, 1, squeeze=False, sharex=True, sharey=True)[:, 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +19,7 @@ from wattio.report.measurement.gather import Measured, PhasePart, WorkloadPart
 from wattio.report.measurement.samples import Asked, Looked, Series, Stretch
 from wattio.report.phrases import number
 from wattio.results.runs import Recorded
+from wattio.results.summary import Row
 
 SHOWN_MAX = 4
 """Most iterations of a kind whose power is shown closely."""
@@ -120,15 +122,21 @@ def boxes(part: WorkloadPart, seen: Seen, found: Measured) -> Drawn | None:
     if not phases:
         return None
     table: Table = [["phase", "run", "samples", "min", "p25", "p50", "p75", "max", "mean"]]
-    with drawing.styled():
-        drawn, axes = grid(len(phases), 2.5)
+    for phase in phases:
+        for _, row, values_w in _boxed(phase, seen):
+            table.append([phase.name, row.run.name, values_w.size, *_spread_w(values_w)])
+
+    def draw(width: float) -> Figure:
+        drawn, axes = grid(len(phases), 2.5, width)
         for axis, phase in zip(axes, phases, strict=True):
-            _boxes(axis, phase, seen, table)
+            _boxes(axis, phase, seen)
             titled(axis, part, phase.name)
             axis.set_ylabel(labelled("power (W)", found))
             drawing.mark_cut(axis)
-        _legend(drawn, phases[0])
-        image = drawing.svg(drawn)
+        _legend(drawn, phases[0], width)
+        return drawn
+
+    image, narrow = drawing.images(draw)
     text = "All samples of the totals in usable iterations of a phase: the box holds the middle"
     text += " half, the line in it is the median, the diamond the mean; whiskers reach to the least"
     text += " and the most sample. The axis does not begin at zero."
@@ -140,53 +148,59 @@ def boxes(part: WorkloadPart, seen: Seen, found: Measured) -> Drawn | None:
     if missing:
         text += f" {missing} of the rows have phases too short to hold a sample, and no box."
     alternative = "Box plots of power samples in watts, phase by phase."
-    return Drawn("power", called("Power in each phase", found), text, alternative, image, table)
+    title = called("Power in each phase", found)
+    return Drawn("power", title, text, alternative, image, table, narrow=narrow)
 
 
-def _boxes(axis: Axes, phase: PhasePart, seen: Seen, table: Table) -> None:
-    lines = phase.lines
-    width = 0.7 / max(len(lines), 1 if lines and lines[0].label else 2)
-    for at, line in enumerate(lines):
-        shift = (at - (len(lines) - 1) / 2) * width
+def _boxed(phase: PhasePart, seen: Seen) -> Iterator[tuple[tuple[int, int], Row, Series]]:
+    """Rows with samples: the numbers of their line and their place in it, and the samples."""
+    for at, line in enumerate(phase.lines):
         for place, row in enumerate(line.rows):
             parts = None if row is None else seen.values_w.get((row.run.name, phase.name))
-            if row is None or not parts:
-                continue
-            values_w = np.concatenate(parts)
-            spread = [float(value) for value in np.quantile(values_w, _PERCENT)]
-            mean_w = float(np.mean(values_w, dtype=np.float64))
-            table.append([phase.name, row.run.name, values_w.size, *spread, mean_w])
-            names = ("whislo", "q1", "med", "q3", "whishi")
-            stats = dict(zip(names, spread, strict=True)) | {"mean": mean_w}
-            dark = {"color": "#222222", "linewidth": 0.8}
-            axis.bxp(
-                [stats],
-                positions=[place + shift],
-                widths=0.8 * width,
-                showmeans=True,
-                showfliers=False,
-                patch_artist=True,
-                manage_ticks=False,
-                boxprops={"edgecolor": "#222222", "linewidth": 0.8} | drawing.bar(at),
-                medianprops={"color": "#000000", "linewidth": 1.8},
-                meanprops={
-                    "marker": "D",
-                    "markerfacecolor": "white",
-                    "markeredgecolor": "#000000",
-                    "markersize": 4,
-                },
-                whiskerprops=dark,
-                capprops=dark,
-            )
+            if row is not None and parts:
+                yield (at, place), row, np.concatenate(parts)
 
 
-def _legend(drawn: Figure, phase: PhasePart) -> None:
+def _spread_w(values_w: Series) -> list[float]:
+    """Least, quartiles and most, and the mean."""
+    spread = [float(value) for value in np.quantile(values_w, _PERCENT)]
+    return [*spread, float(np.mean(values_w, dtype=np.float64))]
+
+
+def _boxes(axis: Axes, phase: PhasePart, seen: Seen) -> None:
+    lines = phase.lines
+    width = 0.7 / max(len(lines), 1 if lines and lines[0].label else 2)
+    for (at, place), _, values_w in _boxed(phase, seen):
+        names = ("whislo", "q1", "med", "q3", "whishi", "mean")
+        dark = {"color": "#222222", "linewidth": 0.8}
+        axis.bxp(
+            [dict(zip(names, _spread_w(values_w), strict=True))],
+            positions=[place + (at - (len(lines) - 1) / 2) * width],
+            widths=0.8 * width,
+            showmeans=True,
+            showfliers=False,
+            patch_artist=True,
+            manage_ticks=False,
+            boxprops={"edgecolor": "#222222", "linewidth": 0.8} | drawing.bar(at),
+            medianprops={"color": "#000000", "linewidth": 1.8},
+            meanprops={
+                "marker": "D",
+                "markerfacecolor": "white",
+                "markeredgecolor": "#000000",
+                "markersize": 4,
+            },
+            whiskerprops=dark,
+            capprops=dark,
+        )
+
+
+def _legend(drawn: Figure, phase: PhasePart, width: float) -> None:
     handles = [
         Patch(label=line.label, edgecolor="#222222", **drawing.bar(at))
         for at, line in enumerate(phase.lines)
         if line.label
     ]
-    drawing.legend(drawn, handles)
+    drawing.legend(drawn, handles, width)
 
 
 def span_text(seconds: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from wattio.report import drawing, ranking
 from wattio.report.drawing import WIDTH, Drawn, Table
 from wattio.report.phrases import number, percent
 from wattio.report.simulation.gather import Curve, LoadPart, Result
+from wattio.results.runs import Run
 from wattio.results.summary import Row
 from wattio.simulator.policies import BOUND_BY
 
@@ -128,7 +129,7 @@ def latency_distribution(part: LoadPart) -> Drawn:
     text = "Further left is faster; where a curve crosses a dotted line is that percentile."
     alternative = f"Distribution of latency on {part.name}: share of I/Os above each latency."
     title = "Latency distribution"
-    told = "share of I/Os that are slower"
+    told = "share that is slower"
     panels = (drawing.panel("latency (µs)", told, lines, log=True),) if lines else ()
     name = "latency-distribution"
     return Drawn(name, title, text, alternative, drawing.svg(drawn), table, panels)
@@ -137,14 +138,25 @@ def latency_distribution(part: LoadPart) -> Drawn:
 def power_by_component(part: LoadPart) -> Drawn:
     """Mean power of cores, drives and the rest, one bar for each policy."""
     names = [name for name, *_ in drawing.COMPONENTS]
-    drawn, (axis,) = drawing.figure(WIDTH, 1.2 + 0.46 * len(part.curves))
     table: Table = [["policy", *(f"power_{name}_w_mean" for name in names), "power_w_mean"]]
+    for curve in part.curves:
+        watts = [_component_w(curve.row, name) for name in names]
+        table.append([curve.label, *watts, curve.row.metrics["power_w_mean"].mean])
+    image, narrow = drawing.images(lambda width: _components(part, width))
+    text = "What the whole server draws, split into its cores, its drives and everything else."
+    alternative = f"Bars of mean power by component on {part.name}, one for each policy."
+    title = "Power by component"
+    return Drawn("power-components", title, text, alternative, image, table, narrow=narrow)
+
+
+def _components(part: LoadPart, width: float) -> Figure:
+    drawn, (axis,) = drawing.figure(width, 1.2 + 0.46 * len(part.curves))
     total_most = max(curve.row.metrics["power_w_mean"].mean for curve in part.curves)
+    least_named = 0.07 * total_most * WIDTH / width
     for position, curve in enumerate(part.curves):
-        row, left = curve.row, 0.0
-        watts = [_component_w(row, name) for name in names]
-        table.append([curve.label, *watts, row.metrics["power_w_mean"].mean])
-        for value, (_, colour, hatch, ink) in zip(watts, drawing.COMPONENTS, strict=True):
+        left = 0.0
+        for name, colour, hatch, ink in drawing.COMPONENTS:
+            value = _component_w(curve.row, name)
             axis.barh(
                 position,
                 value,
@@ -155,7 +167,7 @@ def power_by_component(part: LoadPart) -> Drawn:
                 edgecolor="#333333",
                 linewidth=0.6,
             )
-            if value > 0.07 * total_most:
+            if value > least_named:
                 box = {"boxstyle": "round,pad=0.15", "facecolor": colour, "edgecolor": "none"}
                 middle = left + value / 2
                 axis.text(
@@ -165,20 +177,15 @@ def power_by_component(part: LoadPart) -> Drawn:
         axis.text(
             left + 0.01 * total_most, position, f"{number(left)} W", va="center", weight="bold"
         )
-    axis.set_yticks(range(len(part.curves)), [curve.label for curve in part.curves])
-    axis.invert_yaxis()
-    axis.grid(axis="y", visible=False)
-    axis.set_xlim(0, 1.12 * total_most)
+    drawing.named_rows(axis, [curve.label for curve in part.curves], narrow=width < WIDTH)
+    axis.set_xlim(0, (1 + 0.12 * WIDTH / width) * total_most)
     axis.set_xlabel("mean power, simulated (W)")
     patches = [
         Patch(facecolor=colour, hatch=hatch, edgecolor="#333333", label=name)
         for name, colour, hatch, _ in drawing.COMPONENTS
     ]
-    drawn.legend(handles=patches, loc="outside upper left", ncols=3)
-    text = "What the whole server draws, split into its cores, its drives and everything else."
-    alternative = f"Bars of mean power by component on {part.name}, one for each policy."
-    title = "Power by component"
-    return Drawn("power-components", title, text, alternative, drawing.svg(drawn), table)
+    drawing.legend(drawn, patches, width)
+    return drawn
 
 
 def sweep(part: LoadPart) -> Drawn:
@@ -192,9 +199,20 @@ def sweep(part: LoadPart) -> Drawn:
     ]
     for value, row in points:
         table.append([base, value, *(row.mean(name) for name in names)])
+    image, narrow = drawing.images(lambda width: _sweep(run, points, names, width))
+    text = f"{len(points)} values of {setting}, everything else unchanged."
+    alternative = f"Power saved and relative latency on {part.name} over values of {setting}."
+    title = f"Sweep of {setting}"
+    return Drawn("sweep", title, text, alternative, image, table, narrow=narrow)
+
+
+def _sweep(
+    run: Run, points: Sequence[tuple[Any, Row]], names: Sequence[str], width: float
+) -> Figure:
+    setting, base = str(run.sweep_setting), str(run.sweep_of)
     numeric = all(isinstance(value, int | float) for value, _ in points)
     x: list[Any] = [value if numeric else str(value) for value, _ in points]
-    drawn, axes = drawing.figure(WIDTH, 4.6, panels=2)
+    drawn, axes = drawing.figure(width, 4.6, panels=2)
     stroke = drawing.strokes([run.policy])[0]
     style: dict[str, Any] = {"color": stroke.colour, "marker": stroke.marker, "linewidth": 1.6}
     savings = [100 * row.metrics[names[0]].mean for _, row in points]
@@ -212,11 +230,8 @@ def sweep(part: LoadPart) -> Drawn:
         bound: dict[str, Any] = {"color": "#555555", "linestyle": ":", "linewidth": 1.2}
         axes[1].plot(x, [1 + value for value in x], **bound)
         handles.append(Line2D([], [], label="bound on the mean, 1 + plf", **bound))
-    drawn.legend(handles=handles, loc="outside upper left", ncols=3, handlelength=3.2)
-    text = f"{len(points)} values of {setting}, everything else unchanged."
-    alternative = f"Power saved and relative latency on {part.name} over values of {setting}."
-    title = f"Sweep of {setting}"
-    return Drawn("sweep", title, text, alternative, drawing.svg(drawn), table)
+    drawing.legend(drawn, handles, width)
+    return drawn
 
 
 def _or_nan(value: float | None) -> float:
