@@ -7,6 +7,7 @@ WATTIO_UPDATE_GOLDEN=1 to write it anew, and look at it before committing.
 from __future__ import annotations
 
 import csv
+import json
 import os
 import re
 import shutil
@@ -99,6 +100,22 @@ def test_made_again_every_file_is_the_same(result: Path, page: str) -> None:
     assert {f"{name}.{kind}" for name in names for kind in ("svg", "csv")} < files.keys()
     # What is done in a given time is never the same work: no product is drawn.
     assert "random-edp.svg" not in files
+
+
+def test_phases_are_shaded_in_the_figure_to_be_looked_into(page: str) -> None:
+    scripts = re.findall(r'<script type="application/json">(.*?)</script>', page, flags=re.S)
+    panels = [panel for script in scripts for panel in json.loads(script)]
+    shown = [[band["label"] for band in panel["bands"]] for panel in panels]
+    assert shown == [
+        *(["write", "read"], ["write", "read"]),
+        *(["randread"], ["randread"]),
+        ["INVALID", "ready-idle", "sequential", "random"],
+        *(4 * [["write", "read", "INVALID"]]),
+    ]
+    for panel in panels:
+        stretches = [end for band in panel["bands"] for end in band["stretches"]]
+        assert all(0 <= start < end for start, end in stretches)
+        assert max(end for _, end in stretches) == pytest.approx(panel["x"][-1], rel=0.1)
 
 
 def test_page_stands_alone_and_escapes_what_others_wrote(page: str, result: Path) -> None:

@@ -44,7 +44,9 @@ def page(tmp_path: Path) -> str:
     """A page with a figure that can be looked into, and a table of 14 columns; its address."""
     x = np.arange(0.0, 101.0)
     look = drawing.strokes(["native"])[0]
-    panels = (drawing.panel("time (s)", "power (W)", [("native", look, x, 2 * x)], stepped=True),)
+    lines: list[drawing.Line] = [("native", look, x, 2 * x)]
+    saving = drawing.Band("saving", "#56B4E9", 0.2, [(20.0, 40.0), (60.0, 80.0)])
+    panels = (drawing.panel("time (s)", "power (W)", lines, stepped=True, bands=[saving]),)
     with drawing.styled():
         canvas, (axis,) = drawing.figure(drawing.WIDTH, 3)
         axis.plot(x, 2 * x)
@@ -94,6 +96,36 @@ def test_values_under_the_mouse_and_back_to_the_still_figure(page: str, browser:
     browser.evaluate(f"{button}.click()")
     browser.wait("document.querySelectorAll('canvas').length === 0")
     assert browser.evaluate(still) > 0
+    assert browser.console == []
+
+
+def test_what_is_shaded_behind_the_still_figure_is_shaded_behind_curves(
+    page: str, browser: Chromium
+) -> None:
+    """The caption told of a shading that only the still figure had."""
+    browser.open(page, width=1000)
+    browser.evaluate("document.querySelector('figure button').click()")
+    browser.wait("document.querySelectorAll('canvas').length === 1")
+    colours = browser.evaluate("""new Promise((resolve) => requestAnimationFrame(() => {
+        const canvas = document.querySelector('canvas');
+        const [frame, over] = [canvas, document.querySelector('.u-over')]
+            .map((one) => one.getBoundingClientRect());
+        const scale = canvas.width / frame.width;
+        // Between the lines of the grid, at the top, where no curve is.
+        const width = Math.floor(over.width * scale);
+        const line = canvas.getContext('2d').getImageData(
+            (over.left - frame.left) * scale, (over.top - frame.top + 3) * scale, width, 1).data;
+        resolve([0.13, 0.33, 0.53, 0.73, 0.93].map((share) => {
+            const at = 4 * Math.round(share * width);
+            return [...line.slice(at, at + 4)];
+        }));
+    }))""")
+    assert colours[0] == colours[2] == colours[4] == [0, 0, 0, 0]
+    assert colours[1] == colours[3]
+    red, green, blue, opacity = colours[1]
+    assert red < green < blue
+    assert opacity == pytest.approx(0.2 * 255, abs=1)
+    assert browser.evaluate("document.querySelector('.bands').textContent").strip() == "saving"
     assert browser.console == []
 
 

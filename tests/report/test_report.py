@@ -24,7 +24,7 @@ from wattio.files import document
 from wattio.kinds.simulation import execute, metrics, recompute
 from wattio.kinds.simulation.folder import SimulationFolder
 from wattio.report import make
-from wattio.report.drawing import POINTS
+from wattio.report.drawing import POINTS, STATES
 from wattio.report.simulation import gather, phrases
 from wattio.results.runs import Recorded, Run, Verdict
 from wattio.results.states import TAILS
@@ -154,6 +154,19 @@ def test_headline_says_it_plainly(result: SimulationFolder) -> None:
     ), text
     assert "ondemand saves" in phrases.others(part)
     assert "outside its 20" in phrases.others(part)
+
+
+def test_states_are_shaded_in_the_figure_to_be_looked_into(page: str) -> None:
+    """Its caption told of a shading that only the still figure had."""
+    scripts = re.findall(r'<script type="application/json">(.*?)</script>', page, flags=re.S)
+    power, latency = json.loads(scripts[0])
+    assert power["bands"] == latency["bands"]
+    assert [band["label"] for band in power["bands"]] == [name for name, *_ in STATES]
+    stretches = sorted(end for band in power["bands"] for end in band["stretches"])
+    # One behind the other, from the beginning to the end.
+    assert [start for start, _ in stretches[1:]] == [end for _, end in stretches[:-1]]
+    assert stretches[0][0] == 0
+    assert stretches[-1][1] >= power["x"][-1]
 
 
 def test_table_as_csv_holds_the_catalog_s_numbers(result: SimulationFolder, page: str) -> None:

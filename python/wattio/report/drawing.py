@@ -8,7 +8,7 @@ import re
 import textwrap
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import matplotlib as mpl
@@ -30,10 +30,25 @@ Table = list[list[Any]]
 
 
 @dataclass(frozen=True)
+class Band:
+    """What is shaded behind curves: its name, colour and opacity, and the stretches of x it covers.
+
+    It reaches from the foot to a share `top` of the height.
+    """
+
+    label: str
+    colour: str
+    opacity: float
+    stretches: list[tuple[float, float]]
+    top: float = 1.0
+
+
+@dataclass(frozen=True)
 class Panel:
     """Curves over one x axis that a page can look into: hover for values, zoom.
 
-    `series` has for each curve its label, colour, dashes, and a value or None for each x.
+    `series` has for each curve its label, colour, dashes, and a value or None for each x; `bands`
+    are shaded behind them.
     """
 
     x_label: str
@@ -43,6 +58,7 @@ class Panel:
     log: bool = False
     span_gaps: bool = False
     y_max: float | None = None
+    bands: tuple[Band, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,6 +94,7 @@ def panel(
     log: bool = False,
     stepped: bool = False,
     y_max: float | None = None,
+    bands: Sequence[Band] = (),
 ) -> Panel:
     """Curves put on one x axis, to five digits; NaN is a gap. Above `y_max` are single spikes."""
     x = np.unique(np.concatenate([line[2] for line in lines]))
@@ -94,7 +111,11 @@ def panel(
         series.append(entry | {"values": shown})
     same = all(len(line[2]) == len(x) for line in lines)
     places = [_digits(at) for at in x.tolist()]
-    return Panel(x_label, y_label, places, series, log, not same, y_max)
+    shaded = tuple(
+        replace(band, stretches=[(_digits(start), _digits(end)) for start, end in band.stretches])
+        for band in bands
+    )
+    return Panel(x_label, y_label, places, series, log, not same, y_max, shaded)
 
 
 def _shows(value: float, log: bool) -> bool:

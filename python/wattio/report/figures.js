@@ -9,6 +9,38 @@
   const spoken = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en", { maximumSignificantDigits: 4 }));
   const tick = (value) => (value === null ? "" : spoken(value));
 
+  // What is shaded behind the curves, as in the still figure.
+  function shade(plot, bands) {
+    const { ctx, bbox } = plot;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    for (const { colour, opacity, stretches, top } of bands) {
+      ctx.globalAlpha = opacity;
+      ctx.fillStyle = colour;
+      for (const [start, end] of stretches) {
+        const [left, right] = [start, end].map((x) => plot.valToPos(x, "x", true));
+        ctx.fillRect(left, bbox.top + bbox.height * (1 - top), Math.max(right - left, 1), bbox.height * top);
+      }
+    }
+    ctx.restore();
+  }
+
+  function names(bands) {
+    const line = document.createElement("p");
+    line.className = "bands";
+    for (const { label, colour, opacity } of bands) {
+      const mark = document.createElement("i");
+      mark.style.background = colour;
+      mark.style.opacity = Math.min(1, 2 * opacity);
+      const item = document.createElement("span");
+      item.append(mark, label);
+      line.append(item, " ");
+    }
+    return line;
+  }
+
   function options(panel, width, key) {
     const axis = { stroke: () => css("--soft"), grid: { stroke: () => css("--line"), width: 1 }, ticks: { stroke: () => css("--line"), width: 1 } };
     const log = panel.log ? { distr: 3 } : {};
@@ -23,6 +55,7 @@
     return {
       width,
       height: HEIGHT,
+      hooks: { drawClear: [(plot) => shade(plot, panel.bands)] },
       cursor: { sync: { key }, drag: { x: true, y: false } },
       scales: { x: { time: false, ...log }, y: panel.log ? log : { range: upTo } },
       axes: [panel.x_label, panel.y_label].map((label, at) => ({ ...axis, label, size: at ? 70 : 46, values: (_, values) => values.map(tick) })),
@@ -54,8 +87,12 @@
         place = document.createElement("div");
         place.className = "plots";
         figure.insertBefore(place, still);
+        let told = "";
         for (const panel of JSON.parse(figure.querySelector("script").textContent)) {
           const data = [panel.x, ...panel.series.map(({ values }) => values)];
+          const line = names(panel.bands);
+          if (line.textContent !== told) place.append(line);
+          told = line.textContent;
           const plot = new uPlot(options(panel, place.clientWidth, `figure-${number}`), data, place);
           new ResizeObserver(([{ contentRect }]) => plot.setSize({ width: contentRect.width, height: HEIGHT })).observe(place);
         }

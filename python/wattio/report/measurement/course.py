@@ -11,8 +11,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from wattio.kinds.measurement.plan import IDLE
+from wattio.kinds.measurement.record import Record
 from wattio.report import drawing
-from wattio.report.drawing import WIDTH, Drawn, Table
+from wattio.report.drawing import WIDTH, Band, Drawn, Table
 from wattio.report.measurement import nodes, power
 from wattio.report.measurement.figures import called, labelled
 from wattio.report.measurement.gather import Measured
@@ -21,9 +22,13 @@ from wattio.report.measurement.samples import SUM, Looked, Stretch
 from wattio.report.measurement.shading import (
     IDLE_LOOK,
     INVALID_LOOK,
+    INVALID_TOP,
     Moment,
+    band,
     broken,
     gaps_shown,
+    invalid_band,
+    phase_bands,
     points_text,
     separate,
     shade,
@@ -72,7 +77,8 @@ def _session(session: str, whole: Stretch, looked: Looked, found: Measured) -> D
     table: Table = [["meter", "time_s", "power_w_min", "power_w_mean", "power_w_max"]]
     lines: list[drawing.Line] = []
     handles = _curves(axis, 0, looked, at, found, table, lines)
-    handles += _iterations(axis, session, at, found)
+    shaded, bands = _iterations(axis, session, at, found)
+    handles += shaded
     handles += gaps_shown(axis, looked, whole, at)
     drawing.mark_cut(axis)
     axis.set_xlim(0, (whole[1] - whole[0]) / unit_s)
@@ -80,14 +86,14 @@ def _session(session: str, whole: Stretch, looked: Looked, found: Measured) -> D
     axis.set_ylabel(labelled("power (W)", found))
     drawing.legend(drawn, handles)
     count = len(_of_session(session, found))
-    shaded = "Iterations are shaded by workload."
+    text = "Iterations are shaded by workload."
     if count > SHADED_MOST:
-        shaded = f"Its {count:,} iterations are too many to be shaded."
-    text = f"{shaded} {points_text(looked, 0)}"
+        text = f"Its {count:,} iterations are too many to be shaded."
+    text = f"{text} {points_text(looked, 0)}"
     alternative = "Chart of power in watts over a whole session, iterations shaded."
     title = called(f"Power over session {session}", found)
     name = f"session-{session}"
-    panels = _panels([axis.get_xlabel()], [lines])
+    panels = _panels([axis.get_xlabel()], [lines], [bands])
     return Drawn(name, title, text, alternative, drawing.svg(drawn), table, panels)
 
 
@@ -96,6 +102,7 @@ def _closely(
 ) -> Drawn:
     table: Table = [["run", "meter", "time_s", "power_w_min", "power_w_mean", "power_w_max"]]
     lines: list[list[drawing.Line]] = []
+    bands: list[list[Band]] = []
     with drawing.styled():
         drawn = Figure(figsize=(WIDTH, 0.5 + 2.4 * len(items)), layout="constrained")
         axes = drawn.subplots(len(items), 1, squeeze=False)[:, 0]
@@ -107,22 +114,36 @@ def _closely(
             for handle in _iteration(axis, item, place, looked, found, own, lines[-1]):
                 handles.setdefault(str(handle.get_label()), handle)
             table += [[item.run.name, *row] for row in own]
+            bands.append(_bands(item, found.records[item.identity]))
         drawing.legend(drawn, list(handles.values()))
         image = drawing.svg(drawn)
         labels = [axis.get_xlabel() for axis in axes]
     place, looked = seen.iterations[items[0].identity]
     text = f"{text} Phases are shaded. {points_text(looked, place)}".strip()
     alternative = "Charts of power in watts over single iterations, phases shaded."
-    panels = _panels(labels, lines)
+    panels = _panels(labels, lines, bands)
     return Drawn(name, called(title, found), text, alternative, image, table, panels)
 
 
 def _panels(
-    labels: Sequence[str], lines: Sequence[Sequence[drawing.Line]]
+    labels: Sequence[str],
+    lines: Sequence[Sequence[drawing.Line]],
+    bands: Sequence[Sequence[Band]],
 ) -> tuple[drawing.Panel, ...]:
     """What was drawn, to be looked into: one for each panel that has a curve."""
-    pairs = zip(labels, lines, strict=True)
-    return tuple(drawing.panel(label, "power (W)", own) for label, own in pairs if own)
+    return tuple(
+        drawing.panel(label, "power (W)", own, bands=behind)
+        for label, own, behind in zip(labels, lines, bands, strict=True)
+        if own
+    )
+
+
+def _bands(item: Recorded, record: Record) -> list[Band]:
+    """What is shaded behind an iteration: its phases, and that it is INVALID."""
+    start_s, end_s = record.start.monotonic_ns / 1e9, record.end.monotonic_ns / 1e9
+    at = Moment(start_s, drawing.time_unit(end_s - start_s)[0])
+    found = phase_bands(record, at)
+    return found if item.usable else [*found, invalid_band([(0.0, at(end_s))])]
 
 
 def _iteration(
@@ -143,7 +164,7 @@ def _iteration(
     axis.set_ylim(low, high + 0.22 * (high - low))
     shade_phases(axis, record, at)
     if not item.usable:
-        axis.axvspan(0, (end_s - start_s) / unit_s, ymax=0.06, linewidth=0, **INVALID_LOOK)
+        axis.axvspan(0, (end_s - start_s) / unit_s, ymax=INVALID_TOP, linewidth=0, **INVALID_LOOK)
         handles.append(Patch(label="INVALID", **INVALID_LOOK))
     handles += gaps_shown(axis, looked, (start_s, end_s), at)
     again = f", attempt {item.attempt + 1}" if item.attempt else ""
@@ -204,7 +225,9 @@ def _curves(
     return handles
 
 
-def _iterations(axis: Axes, session: str, at: Moment, found: Measured) -> list[Any]:
+def _iterations(
+    axis: Axes, session: str, at: Moment, found: Measured
+) -> tuple[list[Any], list[Band]]:
     """Iterations of a session, shaded by workload; INVALID ones marked at the foot."""
     strips: dict[str, list[Stretch]] = {}
     looks: dict[str, dict[str, Any]] = {}
@@ -219,15 +242,17 @@ def _iterations(axis: Axes, session: str, at: Moment, found: Measured) -> list[A
         if not item.usable:
             looks["INVALID"] = INVALID_LOOK
             strips.setdefault("INVALID", []).append(strip)
-    shaded = {key: own for key, own in strips.items() if key != "INVALID"}
+    bad = strips.pop("INVALID", [])
+    shaded, bands = strips, [invalid_band(bad)] if bad else []
     if sum(map(len, shaded.values())) <= SHADED_MOST:
         for label, own in shaded.items():
             shade_strips(axis, own, zorder=0.2, **looks[label])
+            bands.append(band(label, loads.index(label) if label in loads else None, own))
         separate(axis, [end for own in shaded.values() for _, end in own])
     else:
         looks = {key: look for key, look in looks.items() if key == "INVALID"}
-    shade_strips(axis, strips.get("INVALID", []), top=0.06, zorder=0.9, **INVALID_LOOK)
-    return [Patch(label=label, **look) for label, look in looks.items()]
+    shade_strips(axis, bad, top=INVALID_TOP, zorder=0.9, **INVALID_LOOK)
+    return [Patch(label=label, **look) for label, look in looks.items()], bands
 
 
 def _of_session(session: str, found: Measured) -> list[Recorded]:

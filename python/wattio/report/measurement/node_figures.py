@@ -24,6 +24,7 @@ from wattio.report.measurement.shading import (
     Moment,
     broken,
     gaps_shown,
+    phase_bands,
     points_text,
     shade,
     shade_phases,
@@ -131,12 +132,13 @@ class _Strips:
 
     def panels(self) -> tuple[drawing.Panel, ...]:
         """The curves, to be looked into."""
-        found = []
+        found, bands = [], phase_bands(self.record, self.at)
         for node in self.known:
             curve = self.looked.curves[node.label, self.place]
             time_s, _, mean, _ = broken(curve, self.looked.gaps.get(node.label, []))
             line = (node.name, _look(curve) | {"linestyle": "-"}, self.at(time_s), mean)
-            found.append(drawing.panel(f"{node.name}: {self.x_label}", "power (W)", [line]))
+            label = f"{node.name}: {self.x_label}"
+            found.append(drawing.panel(label, "power (W)", [line], bands=bands))
         return tuple(found)
 
 

@@ -13,7 +13,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.patches import Patch
 
 from wattio.kinds.measurement.plan import IDLE
-from wattio.kinds.measurement.record import Record
+from wattio.kinds.measurement.record import Phase, Record
+from wattio.report.drawing import Band
 from wattio.report.measurement.samples import Curve, Looked, Series, Stretch
 
 _SHADES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
@@ -21,6 +22,7 @@ _PALE = 0.18
 _HATCHES = ("", "\\\\", "..", "||", "--", "oo")
 IDLE_LOOK: dict[str, Any] = {"facecolor": "#e8e8e8", "edgecolor": "#b0b0b0", "hatch": "////"}
 INVALID_LOOK: dict[str, Any] = {"facecolor": "#F4C7CE", "edgecolor": "#A40E26", "hatch": "xxxx"}
+INVALID_TOP = 0.06
 _GAP: dict[str, Any] = {"facecolor": "#000000", "alpha": 0.75}
 Moments = TypeVar("Moments", float, Series)
 
@@ -44,11 +46,36 @@ class Moment:
         return time_s - self.start_s
 
 
+def phase_bands(record: Record, at: Moment) -> list[Band]:
+    """The phases of an iteration, as `shade_phases` shades them."""
+    return [
+        band(phase.span.name, None if phase.span.name == IDLE else number, [_ends(phase, at)])
+        for number, phase in enumerate(record.phases)
+    ]
+
+
+def band(label: str, number: int | None, stretches: Sequence[Stretch]) -> Band:
+    """What has the look of `shade(number)`, or of idling; its colour lets a dark page through."""
+    if number is None:
+        return Band(label, "#999999", 0.22, list(stretches))
+    return Band(label, _SHADES[number % len(_SHADES)], _PALE, list(stretches))
+
+
+def invalid_band(stretches: Sequence[Stretch]) -> Band:
+    """INVALID iterations, marked at the foot."""
+    return Band("INVALID", INVALID_LOOK["edgecolor"], 0.6, list(stretches), INVALID_TOP)
+
+
+def _ends(phase: Phase, at: Moment) -> Stretch:
+    start, end = (at(moment.monotonic_ns / 1e9) for moment in (phase.span.start, phase.span.end))
+    return start, end
+
+
 def shade_phases(axis: Axes, record: Record, at: Moment, *, named: bool = True) -> None:
     """Shade the phases of an iteration; with their names where there is room."""
     length = at((record.end.monotonic_ns - record.start.monotonic_ns) / 1e9 + at.start_s)
     for number, phase in enumerate(record.phases):
-        start, end = (at(end.monotonic_ns / 1e9) for end in (phase.span.start, phase.span.end))
+        start, end = _ends(phase, at)
         look = IDLE_LOOK if phase.span.name == IDLE else shade(number) | {"hatch": ""}
         axis.axvspan(start, end, linewidth=0, zorder=0.2, **look)
         if named and (end - start > _NARROW * length or len(record.phases) < 4):

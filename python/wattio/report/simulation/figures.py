@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -67,21 +68,22 @@ def power_and_latency(part: LoadPart) -> Drawn:
     axes[0].set_ylabel("power, simulated (W)")
     _over_time(axes[1], part, lambda c: c.series["latency_us_mean"])
     extra = _bound_line(axes[1], part)
-    shaded = _shade_states(axes, part)
+    states = _states(part)
+    shaded = _shade(axes, states)
     latencies = [curve.series["latency_us_mean"] for curve in part.curves]
     drawing.fit(axes[1], np.concatenate(latencies), "mean latency")
     top_us = axes[1].get_ylim()[1]
     _finish_time(drawn, axes, part, [*extra, *shaded])
     subject = part.subject
-    states = f" Shading shows the state of {subject.label}." if subject and shaded else ""
+    told = f" Shading shows the state of {subject.label}." if subject and states else ""
     bound = " The dotted line is the bound: native times 1 + plf." if extra else ""
-    text = f"Each point is a mean over {_point(part)}.{states}{bound}"
+    text = f"Each point is a mean over {_point(part)}.{told}{bound}"
     alternative = f"Two charts over time on {part.name}: power in watts and mean latency."
     table = _series_table(part, ("power_w", "latency_us_mean", "iops"))
     title = "Power and latency over time"
     panels = (
-        _panel(part, "power, simulated (W)", lambda c: c.series["power_w"]),
-        _panel(part, "mean latency (µs)", lambda c: c.series["latency_us_mean"], top_us),
+        _panel(part, "power, simulated (W)", lambda c: c.series["power_w"], states),
+        _panel(part, "mean latency (µs)", lambda c: c.series["latency_us_mean"], states, top_us),
     )
     return Drawn("power-latency", title, text, alternative, drawing.svg(drawn), table, panels)
 
@@ -95,15 +97,16 @@ def cores_and_frequency(part: LoadPart) -> Drawn:
     axes[1].set_ylabel("core frequency (GHz)")
     for axis in axes:
         axis.set_ylim(bottom=0)
-    shaded = _shade_states(axes, part)
+    states = _states(part)
+    shaded = _shade(axes, states)
     _finish_time(drawn, axes, part, shaded)
     text = f"Each point is a mean over {_point(part)}; frequency is the mean of active cores."
     alternative = f"Two charts over time on {part.name}: active cores and their frequency."
     table = _series_table(part, ("cores_active_mean", "frequency_hz_mean"))
     title = "Active cores and frequency over time"
     panels = (
-        _panel(part, "active cores", lambda c: c.series["cores_active_mean"]),
-        _panel(part, "core frequency (GHz)", lambda c: c.series["frequency_hz_mean"] / 1e9),
+        _panel(part, "active cores", lambda c: c.series["cores_active_mean"], states),
+        _panel(part, "core frequency (GHz)", lambda c: c.series["frequency_hz_mean"] / 1e9, states),
     )
     return Drawn("cores-frequency", title, text, alternative, drawing.svg(drawn), table, panels)
 
@@ -267,13 +270,17 @@ def _over_time(axis: Axes, part: LoadPart, column: Callable[[Curve], Any]) -> No
 
 
 def _panel(
-    part: LoadPart, label: str, column: Callable[[Curve], Any], y_max: float | None = None
+    part: LoadPart,
+    label: str,
+    column: Callable[[Curve], Any],
+    bands: Sequence[drawing.Band],
+    y_max: float | None = None,
 ) -> drawing.Panel:
     lines: list[drawing.Line] = [
         (curve.label, stroke, curve.series["start_s"], column(curve))
         for curve, stroke in _styled(part)
     ]
-    return drawing.panel("simulated time (s)", label, lines, y_max=y_max)
+    return drawing.panel("simulated time (s)", label, lines, y_max=y_max, bands=bands)
 
 
 def _bound_line(axis: Axes, part: LoadPart) -> list[Line2D]:
@@ -287,8 +294,8 @@ def _bound_line(axis: Axes, part: LoadPart) -> list[Line2D]:
     return [Line2D([], [], label=label, **style)]
 
 
-def _shade_states(axes: list[Axes], part: LoadPart) -> list[Patch]:
-    """Shade the subject's states; nothing where it has none."""
+def _states(part: LoadPart) -> list[drawing.Band]:
+    """The subject's states over time; nothing if it has none."""
     subject = part.subject
     if subject is None or not (subject.states < len(drawing.STATES)).any():
         return []
@@ -297,20 +304,31 @@ def _shade_states(axes: list[Axes], part: LoadPart) -> list[Patch]:
     begins = np.concatenate([[0], changes])
     end_s = float(subject.series["start_s"][-1] + subject.series["span_s"][-1])
     ends = np.append(start_s[changes], end_s)
-    seen = set()
+    stretches: dict[int, list[tuple[float, float]]] = {}
     for begin, end in zip(begins, ends, strict=True):
-        state = int(states[begin])
-        if state >= len(drawing.STATES):
-            continue
-        seen.add(state)
-        _, colour, opacity, hatch = drawing.STATES[state]
-        for axis in axes:
-            band = axis.axvspan(start_s[begin], end, zorder=0, facecolor=colour, alpha=opacity)
-            band.set(linewidth=0, hatch=hatch)
+        stretches.setdefault(int(states[begin]), []).append((float(start_s[begin]), float(end)))
     return [
-        Patch(facecolor=colour, alpha=2 * opacity, hatch=hatch, label=name)
-        for state, (name, colour, opacity, hatch) in enumerate(drawing.STATES)
-        if state in seen
+        drawing.Band(name, colour, opacity, stretches[state])
+        for state, (name, colour, opacity, _) in enumerate(drawing.STATES)
+        if state in stretches
+    ]
+
+
+def _shade(axes: list[Axes], bands: list[drawing.Band]) -> list[Patch]:
+    """Shade states behind curves; their entries for the legend."""
+    hatches = {name: hatch for name, _, _, hatch in drawing.STATES}
+    for band in bands:
+        for axis, (start, end) in itertools.product(axes, band.stretches):
+            shaded = axis.axvspan(start, end, zorder=0, facecolor=band.colour, alpha=band.opacity)
+            shaded.set(linewidth=0, hatch=hatches[band.label])
+    return [
+        Patch(
+            facecolor=band.colour,
+            alpha=2 * band.opacity,
+            hatch=hatches[band.label],
+            label=band.label,
+        )
+        for band in bands
     ]
 
 
