@@ -26,6 +26,7 @@ from wattio.kinds.simulation.folder import SimulationFolder
 from wattio.report import make
 from wattio.report.drawing import POINTS, STATES
 from wattio.report.simulation import gather, phrases
+from wattio.results import summary
 from wattio.results.runs import Recorded, Run, Verdict
 from wattio.results.states import TAILS
 from wattio.results.summary import Estimate, Row
@@ -275,6 +276,25 @@ def test_savings_that_are_none_stand_in_brackets() -> None:
     text = phrases.headline(part).replace("\N{NO-BREAK SPACE}", " ")
     assert "law would save (32.1 %) of the power" in text
     assert "within its 20 % bound, with 50 % of the background work left undone." in text
+
+
+def test_a_year_on_the_console_is_that_of_the_page(result: SimulationFolder, page: str) -> None:
+    """The page alone told of kilowatt-hours, euros and CO2."""
+    plain = page.replace("\N{NARROW NO-BREAK SPACE}", " ")
+    day, trace, stated = output.years(summary.rows(result.iterations()))
+    assert stated in plain
+    assert "651 kWh" in plain
+    assert "163 EUR, 228 kg" in plain
+    told = re.fullmatch(
+        r"saved in a year on day, and its CO₂: ondemand \(7\d\.\d+ kWh, .* kg\);"
+        r" PACER 65[01]\.\d kWh, 16[23]\.\d EUR, 22[78]\.\d kg\.",
+        day,
+    )
+    assert told is not None, day
+    assert trace.startswith("saved in a year on trace 1, ")
+    # A sweep is told of where it is shown; an oracle cannot be had.
+    assert "plf" not in day
+    assert "oracle" not in day
 
 
 def test_far_percentiles_are_the_histogram_s_and_related_to_the_twin(

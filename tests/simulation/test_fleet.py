@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -242,6 +243,15 @@ def test_a_fleet_has_a_page_metrics_and_who_breaks_the_bound(
     assert len(ratios) > 2, "a bound of 1 % is broken by whoever saves"
     assert ratios == sorted(ratios, reverse=True)
     assert ratios[-1] > 1
+
+
+def test_the_console_tells_of_a_year_and_by_which_factors(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _main(["run", str(study), "--results", str(tmp_path), "--no-report"]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"PACER .* [\d,]+ kWh, [\d,.]+ EUR .* t ", told)
+    assert "A year is 8766 h like these, at 0.25 EUR" in told
 
 
 def test_bounds_on_the_tail_are_judged_by_the_tail(

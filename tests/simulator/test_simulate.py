@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import math
+import re
 import subprocess
 from typing import Any
 
@@ -86,8 +87,16 @@ def test_the_share_of_the_oracle_is_told_where_it_is_asked_for() -> None:
     assert 0 < ours["share_of_oracle"] <= 1
 
 
+def test_the_table_has_the_far_percentiles_and_a_year() -> None:
+    told = wattio("simulate", "--policy", "ondemand", *SHORT)
+    assert told.returncode == 0, told.stderr
+    assert re.search(r"99\.99 % latency, us +│ +[\d,.]+ │ +[\d,.]+ │ +\d\.\d+ │", told.stdout)
+    assert re.search(r"saved in a year, .*: ondemand \(?-?[\d,.]+ kWh, .* EUR, .* kg", told.stdout)
+    assert "0.25 EUR and 350 g" in told.stdout
+
+
 def test_one_seed_is_one_result_but_for_the_clock() -> None:
-    words = ("simulate", "--policy", "ondemand", "--server", "small", *SHORT)
+    words = ("simulate", "--policy", "ondemand", *SHORT)
     results = [answer(*words, "--seed", seed) for seed in ("3", "3", "4")]
     for result in results:
         del result["wall_s"], result["events_per_s"]
@@ -105,8 +114,8 @@ def test_an_adaptor_that_is_switched_off_never_moves() -> None:
 
 
 def test_the_oracle_saves_at_least_as_much_and_keeps_the_bound() -> None:
-    found = answer("oracle", "--server", "small", *SHORT)
-    pacer = answer("simulate", "--server", "small", *SHORT)
+    found = answer("oracle", *SHORT)
+    pacer = answer("simulate", *SHORT)
     assert found["power_w_mean"] <= pacer["power_w_mean"]
     assert found["bound"]["latency_us_mean_ok"]
     assert found["relative_to_native"]["background_rate"] >= 0.98

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from wattio.analysis.price import Price
 from wattio.cli.printable import printable
 
 if TYPE_CHECKING:
@@ -114,6 +115,38 @@ def saved(row: Row, name: str) -> str:
     if value is None or row.run.policy == REFERENCE:
         return ABSENT
     return share(value) if sound(row) else f"({share(value)})"
+
+
+def year(saved_w: Mapping[str, tuple[float, bool]], where: str = "") -> str:
+    """What power is worth in a year that was saved, by whom, and whether it may be called saved."""
+    told = []
+    for name, (power_w, sound) in saved_w.items():
+        found = Price().year(power_w)
+        text = f"{number(found.kwh)} kWh, {number(found.eur)} EUR, {number(1000 * found.co2_t)} kg"
+        told.append(f"{name} {text}" if sound else f"{name} ({text})")
+    return f"saved in a year{where}, and its CO\N{SUBSCRIPT TWO}: {'; '.join(told)}."
+
+
+_YEARS = 12
+
+
+def years(rows: Sequence[Row]) -> list[str]:
+    """A year of what each policy saves, load by load, and by which factors; not of many loads."""
+    from wattio.kinds.simulation.overall import sound
+    from wattio.simulator.policies import BOUND_BY, REFERENCE
+
+    native_w = {row.run.subject: row.mean("power_w_mean") for row in rows
+                if row.run.policy == REFERENCE}  # fmt: skip
+    saved: dict[str, dict[str, tuple[float, bool]]] = {}
+    for row in rows:
+        whole_w, own_w = native_w.get(row.run.subject), row.mean("power_w_mean")
+        if row.run.policy in (REFERENCE, BOUND_BY) or row.run.sweep_of is not None:
+            continue
+        if whole_w is not None and own_w is not None:
+            saved.setdefault(row.run.subject, {})[row.run.condition] = whole_w - own_w, sound(row)
+    if not 0 < len(saved) <= _YEARS:
+        return []
+    return [*(year(found, f" on {load}") for load, found in saved.items()), Price().stated]
 
 
 _REMARKS = 12

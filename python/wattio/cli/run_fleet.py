@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.table import Table
 
@@ -68,6 +68,8 @@ def show(folder: FleetFolder, report: bool, as_json: bool) -> int:
         return 0
     console = output.console()
     console.print(_table(found))
+    stated = folder.study().price.factors.stated
+    console.print(stated, highlight=False, soft_wrap=True)
     run_start.say_where(console, folder, page)
     return 0
 
@@ -87,7 +89,8 @@ def _json(policy: Policy, folder: FleetFolder) -> dict[str, Any]:
 def _table(found: list[Policy]) -> Table:
     table = Table(box=None)
     for column in ("policy", "power", "saving", "95 % interval", "a year", "CO2 a year"):
-        table.add_column(column, justify="left" if column == "policy" else "right")
+        justify: Literal["left", "right"] = "left" if column == "policy" else "right"
+        table.add_column(column, justify=justify, no_wrap=column == "a year")
     for column in ("over bound", "mean latency, median", "placing would add (estimate)"):
         table.add_column(column, justify="right")
     for policy in found:
@@ -98,7 +101,8 @@ def _table(found: list[Policy]) -> Table:
             f"{(policy.get('power_w_fleet') or 0.0) / 1000:.2f} kW",
             output.share(policy.get("saving_share")),
             f"{output.share(low)} to {output.share(high)}",
-            f"{output.number(policy.get('saving_eur_year'))} EUR",
+            f"{output.number(policy.get('saving_kwh_year'))} kWh,"
+            f" {output.number(policy.get('saving_eur_year'))} EUR",
             f"{output.number(policy.get('saving_co2_t_year'))} t",
             output.number(policy.get("servers_over_bound")),
             output.ratio(ratio),

@@ -95,7 +95,7 @@ def show(folder: SimulationFolder, report: bool, as_json: bool) -> int:
         return 0
     console = output.console()
     console.print(output.summary_table(rows))
-    for line in output.remarks(iterations):
+    for line in [*output.years(rows), *output.remarks(iterations)]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     if over_all:
         console.print(output.overall_table(over_all))

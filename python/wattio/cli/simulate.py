@@ -12,6 +12,7 @@ from cyclopts import App, Parameter
 
 from wattio import _core
 from wattio.analysis import efficiency
+from wattio.analysis.price import Price
 from wattio.cli import output
 from wattio.cli.load_options import LoadOptions, Quantity, progress_of, within
 from wattio.errors import InputError, unusable
@@ -213,6 +214,11 @@ def show(result: dict[str, Any], native: dict[str, Any]) -> None:
         output.console().print(f"time in states: {shares}")
     for bound in result.get("bounds", ()):
         output.console().print(_sentence(bound), highlight=False)
+    saved_w = native["power_w_mean"] - result["power_w_mean"]
+    kept = all(bound["kept"] is not False for bound in result.get("bounds", ()))
+    output.console().print(
+        f"{output.year({result['policy']: (saved_w, kept)})} {Price().stated}", highlight=False
+    )
     if "share_of_oracle" in result:
         share = result["share_of_oracle"]
         told = "nothing that could be saved" if share is None else f"{share:.0%}"
@@ -245,6 +251,7 @@ _ROWS = (
     ("mean latency, us", "latency_us_mean", 1),
     ("99 % latency, us", "latency_us_p99", 1),
     ("99.9 % latency, us", "latency_us_p999", 1),
+    ("99.99 % latency, us", "latency_us_p9999", 1),
     ("background work, cores' worth", "background_rate_mean", 2),
     ("active cores", "cores_active_mean", 1),
     ("frequency, GHz", "frequency_ghz_mean", 3),

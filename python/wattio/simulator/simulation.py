@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattio import _core
+from wattio.analysis.histogram import percentiles
 from wattio.errors import Cancelled, InputError, unusable
 from wattio.files.document import text_of
 from wattio.simulator import profile as profiles
@@ -120,6 +121,7 @@ def play(
         "warmup_s": request.warmup_s,
         **json.loads(run.summary()),
     }
+    summary |= percentiles(*run.latency_histogram(), {"latency_us_p9999": 0.9999})
     if "profile" in request.load:
         day = profiles.load(Path(request.load["profile"]))
         summary["profile"] = {
