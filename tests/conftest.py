@@ -66,6 +66,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
 ) -> None:
+    for report in terminalreporter.stats.get("passed", []):
+        for told in (value for name, value in report.user_properties if name == "told"):
+            terminalreporter.write_line(f"{report.nodeid}: {told}")
     skipped = terminalreporter.stats.get("skipped", [])
     if config.getoption("--no-skips") and skipped:
         terminalreporter.write_line("skipped, which --no-skips does not allow:", red=True)

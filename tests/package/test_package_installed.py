@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,18 +22,19 @@ STUDY = """
 [study]
 name = "mine"
 kind = "simulation"
-seeds = [1]
-plf = 0.2
+seeds = [1, 2]
+plf = PLF
 [[load]]
-name = "pgbench"
+name = "steady"
 server = "small"
-trace = "pgbench"
+pattern = "Rand_RW"
+pressure = 0.05
+duration = "4 s"
+warmup = "1 s"
 [[policy]]
-name = "native"
-[[policy]]
-name = "ondemand"
+name = "pacer"
 """
-"""A part of the quickstart, all of which `test_fresh_machine.py` runs."""
+"""A study of seconds; `test_fresh_machine.py` runs the quickstart."""
 
 pytestmark = pytest.mark.slow
 
@@ -94,9 +96,28 @@ def used_by_a_stranger(bin_: Path, folder: Path) -> None:
     told([wattio, "new", "server", "mine-too"], folder)
     checked = told([wattio, "check", "mine", "mine-too.toml", "pacer", "--json"], folder)
     assert all(row["ok"] for row in json.loads(checked)["files"])
+    results_compared_by_a_stranger(wattio, folder)
 
 
-def test_the_wheel_runs_on_every_python_of_this_machine(built: Path, tmp_path: Path) -> None:
+def results_compared_by_a_stranger(wattio: str, folder: Path) -> None:
+    """A study of his own twice, the second time with another bound, and a page of both."""
+    results = []
+    for plf in ("0.1", "0.3"):
+        (folder / "mine" / "study.toml").write_text(STUDY.replace("PLF", plf))
+        found = json.loads(told([wattio, "run", "mine", "--json"], folder))
+        assert found["complete"]
+        page = Path(folder, found["report"]).read_text(encoding="utf-8")
+        assert "data:image/svg+xml;base64," in page
+        assert "uPlot" in page
+        results.append(found["result"])
+    assert "beyond noise" in told([wattio, "compare", *results, "--html", "both.html"], folder)
+    assert "<figure>" in (folder / "both.html").read_text(encoding="utf-8")
+    assert (folder / "both-ratios.svg").is_file()
+
+
+def test_the_wheel_runs_on_every_python_of_this_machine(
+    built: Path, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     (wheel,) = built.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert "wattio/py.typed" in names
@@ -112,6 +133,8 @@ def test_the_wheel_runs_on_every_python_of_this_machine(built: Path, tmp_path: P
         (tmp_path / f"work-{version}").mkdir()
         used_by_a_stranger(bin_, tmp_path / f"work-{version}")
         tried.append(version)
+    absent = [version for version in PYTHONS if version not in tried]
+    record_property("told", f"tried: Python {', '.join(tried)}; not there: {absent or 'none'}")
     assert f"{sys.version_info.major}.{sys.version_info.minor}" in tried
 
 
@@ -131,10 +154,6 @@ def test_pip_installs_the_source_package(built: Path, tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     used_by_a_stranger(bin_, work)
-    (work / "mine" / "study.toml").write_text(STUDY)
-    found = json.loads(told([str(bin_ / "wattio"), "run", "mine", "--json"], work))
-    assert found["complete"]
-    assert Path(work, found["report"]).is_file()
 
 
 def test_a_meter_of_a_missing_extra_is_told_which(built: Path, tmp_path: Path) -> None:
