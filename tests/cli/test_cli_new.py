@@ -8,6 +8,8 @@ import pytest
 from wattio import shipped
 from wattio.cli import main
 from wattio.files import document
+from wattio.kinds.fleet import schema as fleet
+from wattio.kinds.measurement import schema as measurement
 
 
 @pytest.fixture(autouse=True)
@@ -100,6 +102,23 @@ def test_a_folder_that_holds_no_study_hides_none(
 )
 def test_paths_of_a_checkout_lead_to_what_is_shipped(path: str) -> None:
     assert shipped.located(path).is_file()
+
+
+def test_no_scale_promises_what_another_one_does() -> None:
+    """A trial without a hard disk had the title of the study of hard disks and frequencies."""
+    scales = 0
+    for path in sorted(shipped.STUDIES.rglob("*.toml")):
+        source = document.read(path)
+        kind = source.content.get("study", {}).get("kind")
+        schema = {"measurement": measurement, "fleet": fleet}.get(kind)
+        if schema is None:
+            continue
+        named = list(source.content.get("scale", {}))
+        titles = [schema.from_document(source, name).study.description for name in (None, *named)]
+        assert len(set(titles)) == len(titles), path
+        assert all(titles), path
+        scales += len(named)
+    assert scales >= 16
 
 
 @pytest.mark.parametrize("path", ["../data/traces/pgbench.wtrace", "", "no/such", "/quickstart"])

@@ -15,7 +15,7 @@ TB = 1e12
 def iops_per_watt(iops: float, power_w: float) -> float:
     """I/Os per second per watt, the same as I/Os per joule. Raises ValueError for power <= 0.
 
-    Source: SNIA Emerald; the document's IOPS/Watt.
+    Source: SNIA Emerald; PACER's IOPS/Watt.
     """
     _need_positive(power_w, "power in watts")
     return iops / power_w
@@ -99,7 +99,7 @@ def energy_delay_product(energy_j: float, time_s: float, weight: int = 1) -> flo
     """Energy-delay product E t^w, in J s^w, for tasks of equal work.
 
     Raises ValueError for a weight below 1 or values below 0.
-    Source: the thesis, equation 6.1; documents 000 and 004, equation 1.
+    Source: Erxleben's thesis, equation 6.1; Erxleben et al. 2022, equation 1.
     """
     if weight < 1:
         raise ValueError(f"weight {weight} is below 1")

@@ -100,7 +100,7 @@ class Fit:
 
     @property
     def is_good(self) -> bool:
-        """Whether R^2 is above what the document asks for."""
+        """Whether R^2 is above what PACER asks for."""
         return self.r_squared > R_SQUARED_ASKED
 
 

@@ -59,7 +59,7 @@ class LoadOptions:
     Parameters
     ----------
     pattern
-        Access pattern of the document's Table II.
+        Access pattern, of PACER's Table II.
     pressure
         Share of the rate at which 900 clients (or the server's number) saturate the server, above
         0 to 1; 1 is as fast as they go. 0.10 where neither a rate nor another load is given.

@@ -143,7 +143,7 @@ def pressure(
     server
         Built-in server, or a description in TOML.
     segment
-        Length of a segment; the document's is 20 minutes.
+        Length of a segment; PACER's is 20 minutes.
     as_json
         Print one JSON object, with a row for each segment, instead of tables.
     """

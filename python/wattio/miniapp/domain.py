@@ -51,7 +51,7 @@ SIZES = {
     "document": Domain(432, 360, 100, 80.0),
 }
 """Sizes by name. A dump of all variables has 98 kB, 3.1 MB, 25 MB, 151 MB, and for `document` the
-373 MB of the CM1 runs of the document (section 2.1.4); their grid is not told there."""
+373 MB of the CM1 runs of Dorier et al. 2016 (section 2.1.4); their grid is not told there."""
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ def advise(
 
     In each draw every parameter is drawn from its interval (`Parameter.quantile`), and all
     approaches are predicted with the same numbers; with observed runs, the draws are weighed by how
-    well they predict those (`posterior`). Without `approaches`, the document's five are
+    well they predict those (`posterior`). Without `approaches`, the five of Dorier et al. 2016 are
     compared. Raises InputError for another application than the platform was profiled with, for
     no approaches, for two that come to the same, and for those that the platform does not allow.
     """

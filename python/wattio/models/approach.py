@@ -34,7 +34,7 @@ class Approach:
 
     @property
     def title(self) -> str:
-        """As the document on Damaris writes it: TP, DC(ONE), DN(7:1)."""
+        """As Dorier et al. 2016 write it: TP, DC(ONE), DN(7:1)."""
         if self.kind == "tp":
             return "TP"
         if self.kind == "dc":
@@ -50,7 +50,7 @@ def parse(text: str) -> Approach:
 
 @dataclass(frozen=True)
 class Resources:
-    """What computes and what writes: the document's Table 1.
+    """What computes and what writes: Table 1 of Dorier et al. 2016.
 
     All dedicated cores write, and all cores of a dedicated node, as ranks on them do with Damaris
     and with ours; but never more than there are cores that compute, for whom they would write.

@@ -1,4 +1,4 @@
-"""The model of the document on Damaris and CM1 as it stands: equations (1) to (4).
+"""The model of Dorier et al. 2016 as it stands: equations (1) to (4).
 
 It assumes that writing is hidden behind computing, and leaves time partitioning out.
 """

@@ -1,6 +1,6 @@
-"""The extended model: the document's, with I/O that may take longer than computing.
+"""The extended model: that of Dorier et al. 2016, with I/O that may take longer than computing.
 
-Five things are added to equations (1) to (4) of the document on Damaris and CM1: time
+Five things are added to equations (1) to (4) of Dorier et al. 2016: time
 partitioning, where the simulation waits for all of the writing; dedicated resources that cannot
 keep up, so that the simulation waits for the rest; a storage that is slower for more writers;
 dedicated resources that sleep; and what a dump takes of the simulation itself, which is computing
@@ -8,7 +8,7 @@ dedicated resources that sleep; and what a dump takes of the simulation itself, 
 All times are of one dump and the computing before it, in seconds; powers are of one node, in
 watts. Every function takes numbers or arrays of them (one for each draw).
 
-With I/O that takes no time, `dedicated_cores` and `dedicated_nodes` are the document's model.
+With I/O that takes no time, `dedicated_cores` and `dedicated_nodes` are their model.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def dedicated_cores(
     """DC: t = max(t_c, t_io) + t_copy, E = N [(P_max - alpha d (P_max - P_idle)) t_c + phi P_max ..
 
     .. (t - t_c)], d the share of a node's cores that are dedicated, alpha (`asleep_share`) the part
-    of their own power that they save as they sleep. Equation (4) of the document is alpha = 0.
+    of their own power that they save as they sleep. Equation (4) of theirs is alpha = 0.
     """
     import numpy as np
 
@@ -99,7 +99,7 @@ def dedicated_nodes(
 ) -> Period:
     """DN: t = max(t_c, t_io) + t_send, E = n P_max (t_c + phi (t - t_c)) + dn t (P_max - alpha ..
 
-    .. (P_max - P_idle)), alpha as in `dedicated_cores`. Equation (3) of the document has the mean
+    .. (P_max - P_idle)), alpha as in `dedicated_cores`. Their equation (3) has the mean
     of both powers: alpha = 1/2.
     """
     import numpy as np

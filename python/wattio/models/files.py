@@ -142,7 +142,7 @@ class ScalabilityEntry(Strict):
 
 
 class Compute(Strict):
-    """How fast an application computes here without I/O: section 3.3.1 of the document."""
+    """How fast an application computes here without I/O: section 3.3.1 of Dorier et al. 2016."""
 
     application: Name  # its name
     base: GivenNumber[Seconds]  # one step on one core

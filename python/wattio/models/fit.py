@@ -112,7 +112,7 @@ class Computing:
 
 
 def computing(runs: Sequence[Run]) -> Computing:
-    """T_base and both speedups from runs without I/O, by equation (2) of the document.
+    """T_base and both speedups from runs without I/O, by equation (2) of Dorier et al. 2016.
 
     log(step / cells) = log(T_base) - log f(cores) - log g(nodes), by least squares, with one
     coefficient for each count above one: what equation (2) assumes is that cores and nodes do not

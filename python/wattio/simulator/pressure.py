@@ -7,7 +7,7 @@ with these is run at the rate I_t and again without a limit, and
     pressure = 100 * sum_t achieved(I_t, R_t, A_t, S_t) / sum_t achieved(max, R_t, A_t, S_t).
 
 Here the benchmark runs on the simulated server at full speed, with the clients of its description.
-Where the document leaves something open, or a simulated client cannot follow it:
+Where PACER's text leaves something open, or a simulated client cannot follow it:
 
 - The sizes S_t are replayed as their mean, since a phase has one size. The plant's work is linear
   in the size, so the mean keeps the work of a segment; lost is how work differs from request to
@@ -41,7 +41,7 @@ SEGMENT_S = 1200.0
 """The document's 20 minutes."""
 
 THRESHOLDS_PERCENT = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 90.0)
-"""Where the distribution of pressure over time (the document's figure 5) is told in numbers."""
+"""Where the distribution of pressure over time (PACER's figure 5) is told in numbers."""
 
 _KEEPS_UP_BELOW = 0.5
 _SIZE_STEP_BYTES = 512

@@ -8,7 +8,7 @@ A profile is a TOML file:
 
     [[segment]]
     span = "1 h"                  # what the segment lasts in the day
-    pattern = "Rand_RW"           # one of the document's Table II
+    pattern = "Rand_RW"           # one of PACER's Table II
     pressure = 0.04               # share of the saturated rate; or: iops = 5000.0
     io_bytes = "16 KiB"           # optional, in place of the pattern's
     read_fraction = 0.9           # optional, in place of the pattern's
@@ -99,7 +99,7 @@ class SegmentEntry(Strict):
     """`[[segment]]` of a profile, or a phase of a load."""
 
     span: Seconds  # how long it lasts
-    pattern: PatternName  # kind of requests, of the document's Table II
+    pattern: PatternName  # kind of requests, of PACER's Table II
     # Its rate as a share of the rate at which the server saturates.
     pressure: Pressure | None = None
     iops: RateOrZero | None = None  # its rate in requests a second

@@ -35,7 +35,7 @@ added where the file does not name it.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -187,6 +187,7 @@ class GroupEntry(Strict):
 class ScaleEntry(Strict):
     """`[scale.NAME]`: what `--scale NAME` changes."""
 
+    description: str | None = None  # in place of the study's
     servers: Count | None = None  # the groups grow or shrink to so many together
     duration: Seconds | None = None  # in place of the study's
     batch: int | None = Field(default=None, ge=1, le=10_000)  # in place of the study's
@@ -234,10 +235,8 @@ def _scaled(source: Document, study: FleetStudy, scale: str) -> FleetStudy:
         hint = nearest(scale, list(study.scale)) if study.scale else "there is none"
         raise InputError(f'{source.path}: has no scale "{scale}"; {hint}')
     change = study.scale[scale]
-    given: dict[str, Any] = {"duration": change.duration, "batch": change.batch}
-    head = study.study.model_copy(
-        update={key: value for key, value in given.items() if value is not None}
-    )
+    given = change.model_dump(include={"description", "duration", "batch"}, exclude_none=True)
+    head = study.study.model_copy(update=given)
     groups = study.group
     if change.servers is not None:
         counts = _shares([group.count for group in groups], change.servers)

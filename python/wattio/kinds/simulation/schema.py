@@ -83,7 +83,7 @@ class LoadEntry(Strict):
     server: str  # built in, or the path of a server description
     # What `wattio calibrate power` wrote; the power of the server's cores is taken from it.
     power_model: str | None = None
-    pattern: PatternName | None = None  # kind of requests, of the document's Table II
+    pattern: PatternName | None = None  # kind of requests, of PACER's Table II
     # Of a pattern: its rate as a share of the rate at which the server saturates.
     pressure: Pressure | None = None
     iops: Rate | None = None  # of a pattern: its rate in requests a second

@@ -21,7 +21,7 @@ UNTOLD_MAX = 4
 
 CAPACITY = "capacity_tb_per_watt"
 WEIGHT = 1
-"""The energy-delay product that is shown is E t, as documents 000 and 001 have it."""
+"""The energy-delay product that is shown is E t, as Erxleben has it (2022, and the thesis)."""
 
 
 def section(found: Measured) -> list[Section]:
