@@ -260,3 +260,13 @@ def test_verbose_tells_what_is_read_and_opened(
         assert len(lines) == bool(words)
         assert all("a b.toml" in line for line in lines)
         assert all(line.startswith("<7>") is journal for line in lines)
+
+
+def test_completions_are_printed_by_either_name(capsys: pytest.CaptureFixture[str]) -> None:
+    """The daemon's command is spelt with an s."""
+    told = []
+    for name in ("completion", "completions"):
+        assert called(name, "fish") == 0
+        told.append(capsys.readouterr().out)
+    assert "simulate" in told[0]
+    assert told[0] == told[1]

@@ -82,6 +82,15 @@ def test_a_dry_run_of_what_is_left(
     assert json.loads(capsys.readouterr().out)["runs"] == 1
 
 
+def test_a_dry_run_of_what_is_done(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An empty table, and a second by a trial of nothing."""
+    assert called("run", "study.toml", "--no-report") == 0
+    capsys.readouterr()
+    (result,) = (place / "results" / "small").iterdir()
+    assert called("run", "--resume", str(result), "--dry-run") == 0
+    assert capsys.readouterr().out == "small: nothing is left to run; every run is done\n"
+
+
 def test_a_dry_run_of_a_fleet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -127,6 +127,20 @@ def test_page_stands_alone_and_escapes_what_others_wrote(page: str, result: Path
     assert "no answer from &lt;pdu&gt;" in page
 
 
+def test_no_headline_crowns_what_cannot_be_told_from_another(result: Path) -> None:
+    """What won had no winner, and the headline had one."""
+    found = gather.gather(result)
+    (phase,) = found.workloads[1].phases
+    first, second = phase.rows[:2]
+    value = first.metrics[phase.efficiency]
+    near = replace(value, values=tuple(one * 1.0001 for one in value.values), mean=value.mean)
+    rows = (first, replace(second, metrics=second.metrics | {phase.efficiency: near}))
+    part = replace(found.workloads[1], phases=(replace(phase, rows=rows),))
+    text = phrases.headline(part, found)
+    assert text.startswith("random: no winner of randread for a joule: ")
+    assert "cannot be told apart (" in text
+
+
 def test_headline_says_what_is_best_and_what_is_not_compared(result: Path) -> None:
     found = gather.gather(result)
     sequential, random = found.workloads

@@ -75,6 +75,8 @@ def test_files_of_all_kinds_of_loggers_are_read(
         ("time,power\n", "?power=powr", 'no column "powr"; did you mean "power"'),
         ("time,power\n", "?unit=hp", 'unit "hp" is not known; allowed: W, mW, uW, kW'),
         ("", "", "log.csv: has no header line"),
+        ("\x7fELF\x02\x01,\0\0" + 900 * "\x01", "", "log.csv: is not text; lines with columns"),
+        ("\x89PNG\x1a, time, w\n\0\n", "", "log.csv:1: is not text; a line with the names"),
         ("time,power\n", "?replay=slow", 'replay "slow" is not known; .*allowed: fast, real'),
         ("time,power\n", "?tme=x", 'unknown key "tme"; did you mean "time"'),
         ("time,power\n1,1\n", "?start=soon", 'start: "soon" is no time'),

@@ -278,6 +278,31 @@ def test_savings_that_are_none_stand_in_brackets() -> None:
     assert "within its 20 % bound, with 50 % of the background work left undone." in text
 
 
+def test_the_headline_says_what_its_policy_cannot_be_told_from() -> None:
+    """It crowned one, and what won told that it cannot be told from the other."""
+    none = np.empty(0)
+
+    def curve(policy: str, *powers_w: float) -> gather.Curve:
+        run = Run("day", "small", policy, {}, {"policy": policy, "plf": 0.2})
+        mean_w = sum(powers_w) / len(powers_w)
+        metrics = row(
+            power_w_mean=mean_w,
+            saving_share=1 - mean_w / 100,
+            relative_latency_us_mean=1.1,
+            bound_latency_us_mean_ok=1.0,
+        ).metrics
+        known = {(seed, 0): power_w for seed, power_w in enumerate(powers_w)}
+        edges = none, none, none, none.astype(int)
+        return gather.Curve(Row(run, "", 3, 0, 0, metrics), {}, 1.0, *edges, known)
+
+    native, law = curve("native", 100.0, 101.0, 99.0), curve("pacer", 80.0, 81.0, 79.0)
+    level, behind = curve("rubik", 80.1, 80.9, 79.0), curve("ondemand", 90.0, 91.0, 89.0)
+    part = gather.LoadPart("day", "small", {}, [native, law, level, behind], [])
+    assert phrases.headline(part).endswith(" Its power cannot be told from that of rubik.")
+    part = gather.LoadPart("day", "small", {}, [native, law, behind], [])
+    assert "cannot be told" not in phrases.headline(part)
+
+
 def test_a_year_on_the_console_is_that_of_the_page(result: SimulationFolder, page: str) -> None:
     """The page alone told of kilowatt-hours, euros and CO2."""
     plain = page.replace("\N{NARROW NO-BREAK SPACE}", " ")

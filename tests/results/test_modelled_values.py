@@ -10,7 +10,7 @@ from wattio.analysis.ranged import RangedTest
 from wattio.results import compare, modelled_values
 from wattio.results.compare import of_means
 from wattio.results.runs import Metrics
-from wattio.results.summary import estimates
+from wattio.results.summary import Estimate, estimates
 
 SECONDS, TAKEN_W = 10.0, 5.0
 
@@ -72,6 +72,22 @@ def test_an_estimate_of_unknown_range_has_none() -> None:
     known = iteration(100.0, 40.0)
     unknown = {name: value for name, value in known.items() if name != BY}
     assert modelled_values.ranged("estimated_energy_j", [known, unknown]) is None
+
+
+def test_a_small_difference_is_never_told_as_none() -> None:
+    """0.0 % lower was called better."""
+
+    def side(watts: float) -> Estimate:
+        return estimates([{"power_w_mean": (watts + d, "W")} for d in (-1e-4, 0.0, 1e-4)])[
+            "power_w_mean"
+        ]
+
+    names = ("law", "law", "", "power_w_mean")
+    (found,) = compare.corrected([of_means(names, side(100.0), side(99.99), "seeds")])
+    assert found.beyond_noise
+    assert "mean power 0.01 % lower (better)" in compare.sentence([found])
+    (found,) = compare.corrected([of_means(names, side(100.0), side(99.9), "seeds")])
+    assert "mean power 0.1 % lower (better)" in compare.sentence([found])
 
 
 def test_compare_says_that_the_estimate_cannot_tell() -> None:

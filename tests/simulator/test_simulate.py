@@ -96,7 +96,7 @@ def test_the_table_has_the_far_percentiles_and_a_year() -> None:
 
 
 def test_one_seed_is_one_result_but_for_the_clock() -> None:
-    words = ("simulate", "--policy", "ondemand", *SHORT)
+    words = ("simulate", "--policy", "ondemand", "--server", "small", *SHORT)
     results = [answer(*words, "--seed", seed) for seed in ("3", "3", "4")]
     for result in results:
         del result["wall_s"], result["events_per_s"]
@@ -114,8 +114,8 @@ def test_an_adaptor_that_is_switched_off_never_moves() -> None:
 
 
 def test_the_oracle_saves_at_least_as_much_and_keeps_the_bound() -> None:
-    found = answer("oracle", *SHORT)
-    pacer = answer("simulate", *SHORT)
+    found = answer("oracle", "--server", "small", *SHORT)
+    pacer = answer("simulate", "--server", "small", *SHORT)
     assert found["power_w_mean"] <= pacer["power_w_mean"]
     assert found["bound"]["latency_us_mean_ok"]
     assert found["relative_to_native"]["background_rate"] >= 0.98

@@ -97,6 +97,8 @@ def _call(words: list[str]) -> int:
             from wattio.cli import log
 
             words = log.taken_from(words)
+        if words[:1] == ["completions"]:  # as wattiod and wattio-target call it
+            words = ["completion", *words[1:]]
         refuse_unknown(words, _COMMANDS)
         called = words[0] if words and not words[0].startswith("-") else None
         code = build(called)(joined(words))

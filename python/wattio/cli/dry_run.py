@@ -129,6 +129,9 @@ def _show(
             }
         )
         return 0
+    if not left:
+        output.console().print(f"{name}: nothing is left to run; every {noun} is done")
+        return 0
     table = Table(box=None)
     several = f"{noun}es" if noun == "batch" else f"{noun}s"
     for column in ("load", several, "about"):

@@ -94,6 +94,13 @@ def is_comment(line: str) -> bool:
     return not text or text.startswith(_COMMENT)
 
 
+def is_text(line: str) -> bool:
+    """Whether a line that was decoded is one, but for some letters of another encoding."""
+    strange = sum(one == "\N{REPLACEMENT CHARACTER}" for one in line)
+    control = any(ord(one) < 32 and one not in "\t\r\f" for one in line)
+    return not control and 10 * strange <= len(line)
+
+
 def split(line: str, delimiter: str) -> list[str]:
     """A line's fields, without quotes and blanks around them."""
     try:
@@ -108,6 +115,8 @@ def find_layout(header: str, wanted: ColumnNames) -> Layout:
     from wattio.files.document import nearest
 
     header = header.lstrip("\ufeff")
+    if not is_text(header):
+        raise ValueError("is not text; a line with the names of columns is needed")
     delimiter = max(DELIMITERS, key=header.count)
     if not header.count(delimiter):
         raise ValueError("the header has one column; time, and power or energy, are needed")

@@ -147,7 +147,10 @@ class Lines:
                 return columns.find_layout(line, wanted)
             except ValueError as error:
                 first = first or self.error(str(error))
-        raise first or InputError(f"{self._parts.path}: has no header line")
+        told = "has no header line"
+        if not columns.is_text(self._rest.decode("utf-8", "replace")):
+            told = "is not text; lines with columns of power are needed"
+        raise first or InputError(f"{self._parts.path}: {told}")
 
     def _is_wanted(self, row: Row) -> bool:
         if self._every and "meter" not in self._parts.query:

@@ -244,10 +244,15 @@ def sentence(ratios: Sequence[Ratio]) -> str:
         if ratio.beyond_noise:
             change = 100 * (ratio.ratio - 1)
             better = (change > 0) == (ratio.metric in HIGHER_IS_BETTER)
-            size = f"{abs(change):.1f} % {'higher' if change > 0 else 'lower'}"
+            size = f"{_size(abs(change))} % {'higher' if change > 0 else 'lower'}"
             parts.append(f"{_word(ratio)} {size} ({'better' if better else 'worse'})")
     told = f"Beyond noise: {', '.join(parts)}." if parts else "Nothing differs beyond noise."
     return told + _untold(ratios) + _detectable([one for one in ratios if not one.beyond_noise])
+
+
+def _size(percent: float) -> str:
+    """A difference to a tenth of a per cent; a smaller one to its first digit, never 0.0."""
+    return f"{percent:.1f}" if percent >= 0.05 else f"{percent:.1g}"
 
 
 def _untold(ratios: Sequence[Ratio]) -> str:

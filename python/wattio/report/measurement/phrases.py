@@ -113,8 +113,17 @@ def _best(phase: PhasePart, found: Measured) -> str:
         return f"{phase.name} does {figure}"
     if untold := efficiency_contest(phase, [row for row, _ in ranked]).estimate_says():
         return f"of {phase.name}, {untold}"
+    leaders = efficiency_contest(phase, [row for row, _ in ranked]).leaders()
+    if len(leaders) > 1:
+        names = ", ".join(one.name for one in leaders[:PHASES_TOLD])
+        more = f" and {len(leaders) - PHASES_TOLD} more" if len(leaders) > PHASES_TOLD else ""
+        text = f"no winner of {phase.name} for a joule: {names}{more} cannot be told apart"
+        return f"{text} ({phase.names.of(row.run)} did {figure})"
     text = f"{phase.name} does the most for a joule on {phase.names.of(row.run)}, {figure}"
-    return f"{text}, {_against(phase, [other for _, other in ranked], ranked[1][0])}"
+    behind = f"{phase.names.of(ranked[1][0].run)} with {number(ranked[1][1].mean)}"
+    if not leaders:
+        return f"{text}, before {behind} (one repetition does not tell how much of that is noise)"
+    return f"{text}, clearly before {behind}"
 
 
 def efficiency_contest(phase: PhasePart, among: Sequence[Row]) -> Contest:
@@ -135,15 +144,6 @@ def _energy_contest(phase: PhasePart, among: Sequence[Row]) -> Contest:
         for row, value in values
     ]
     return Contest(phase.name, "energy", tuple(conditions))
-
-
-def _against(phase: PhasePart, ranked: Sequence[Estimate], second: Row) -> str:
-    """How sure the first place is, with regard to all that it was chosen from."""
-    behind = f"{phase.names.of(second.run)} with {number(ranked[1].mean)}"
-    p = chosen_p(ranked[0], ranked[1], len(ranked))
-    if p is None:
-        return f"before {behind} (one repetition does not tell how much of that is noise)"
-    return f"{'clearly before' if p < LEVEL else 'level within noise with'} {behind}"
 
 
 def _least_energy(phase: PhasePart, found: Measured) -> str:

@@ -30,25 +30,27 @@ def winners(result: Result) -> Drawn | None:
 
 def contests(result: Result) -> list[ranking.Contest]:
     """What is compared on each load: mean power for the same work, native first."""
-    found = []
-    for part in result.loads:
-        if part.native is None or len(part.curves) < 2:
-            continue
-        # Seeds that all have, so that values of a place belong together.
-        common = set.intersection(*(set(curve.powers_w) for curve in part.curves))
-        conditions = [
-            ranking.Condition(
-                curve.label,
-                tuple(curve.powers_w[key] for key in sorted(common)),
-                sound(curve.row),
-                curve.row.run.policy != BOUND_BY,
-            )
-            for curve in sorted(part.curves, key=lambda curve: curve is not part.native)
-        ]
-        found.append(
-            ranking.Contest(part.name, "power", tuple(conditions), paired=True, of="seeds")
+    return [contest for part in result.loads for contest in contests_of(part)]
+
+
+def contests_of(part: LoadPart) -> list[ranking.Contest]:
+    """What is compared on one load; nothing without native, or without anything beside it."""
+    if part.native is None or len(part.curves) < 2:
+        return []
+    # Seeds that all have, so that values of a place belong together.
+    common = set.intersection(*(set(curve.powers_w) for curve in part.curves))
+    conditions = [
+        ranking.Condition(
+            curve.label,
+            tuple(curve.powers_w[key] for key in sorted(common)),
+            sound(curve.row),
+            curve.row.run.policy != BOUND_BY,
         )
-    return [one for one in found if one.conditions[0].values]
+        for curve in sorted(part.curves, key=lambda curve: curve is not part.native)
+    ]
+    if not common:
+        return []
+    return [ranking.Contest(part.name, "power", tuple(conditions), paired=True, of="seeds")]
 
 
 def of_load(part: LoadPart) -> list[Drawn]:

@@ -6,7 +6,7 @@ from collections import Counter
 
 from wattio.kinds.simulation.overall import does_background, sound
 from wattio.report.phrases import bracketed, number, percent, times
-from wattio.report.simulation.figures import contests
+from wattio.report.simulation.figures import contests, contests_of
 from wattio.report.simulation.gather import LoadPart, Result
 from wattio.results.summary import Row
 from wattio.simulator.policies import BOUND_BY, REFERENCE
@@ -52,6 +52,10 @@ def headline(part: LoadPart) -> str:
     if captured is not None:
         share = bracketed(percent(captured, 0), sound(row))
         text += f" That is {share} of the saving that the oracle finds possible."
+    level = [one.name for contest in contests_of(part) for one in contest.leaders()]
+    if subject.label in level and len(level) > 1:
+        rest = ", ".join(name for name in level if name != subject.label)
+        text += f" Its power cannot be told from that of {rest}."
     return text
 
 
