@@ -10,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wattio.analysis import efficiency, energy
 
-POWERS = st.lists(st.floats(0.1, 1e4), min_size=2, max_size=50)
-
 
 def test_mean_power_weighs_windows_by_their_span() -> None:
     joules, spans = np.array([100.0, 300.0]), np.array([1.0, 2.0])
@@ -26,25 +24,6 @@ def test_a_missing_energy_is_not_taken_as_zero() -> None:
 def test_no_span_has_no_mean_power() -> None:
     with pytest.raises(ValueError, match="span time"):
         energy.mean_power_w(np.array([]), np.array([]))
-
-
-@given(POWERS, st.floats(0.01, 10))
-def test_trapezoids_match_the_slow_sum(powers: list[float], step_s: float) -> None:
-    times = [index * step_s for index in range(len(powers))]
-    slow = sum(
-        (times[i + 1] - times[i]) * (powers[i] + powers[i + 1]) / 2 for i in range(len(powers) - 1)
-    )
-    fast = energy.integrate_power_j(np.array(times), np.array(powers))
-    assert fast == pytest.approx(slow)
-    span = times[-1]
-    assert min(powers) * span <= fast * (1 + 1e-9)
-    assert fast <= max(powers) * span * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("times", [[0.0], [0.0, 0.0], [1.0, 0.5]])
-def test_timestamps_must_increase(times: list[float]) -> None:
-    with pytest.raises(ValueError, match=r"increase|two samples"):
-        energy.integrate_power_j(np.array(times), np.ones(len(times)))
 
 
 def test_balance_is_relative_to_the_larger() -> None:

@@ -197,13 +197,6 @@ def test_metrics_of_efficiency() -> None:
     assert efficiency.data_rate_per_energy(5120 * efficiency.MIB, 10.0, 400.0) == pytest.approx(
         512 / 400
     )
-    both = efficiency.gross_and_net([100.0, 120.0], [50.0, 60.0], 10.0)
-    assert both.gross == [2.0, 2.0]
-    assert both.net == [2.5, 2.4]
-    assert efficiency.gross_and_net([1.0], [5.0], 5.0).net is None
-    assert efficiency.gross_and_net([1.0], [5.0], None).net is None
-    with pytest.raises(ValueError, match="subtracted"):
-        efficiency.gross_and_net([1.0], [5.0], -1.0)
     with pytest.raises(ValueError, match="above 0"):
         efficiency.rate_per_watt([1.0], [0.0])
     assert efficiency.share_of_peak(89.0, 445.0) == pytest.approx(0.2)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hosts.conftest import local_ssh as local_ssh
 from hosts.test_host import until
-from wattio.errors import HostError, HostLost, HostRefused, InputError
+from wattio.errors import HostError, HostLost, HostLost, HostRefused, InputError
 from wattio.files import document
 from wattio.hosts.host import Access, Host
 from wattio.hosts.hosts import Hosts
@@ -155,7 +155,8 @@ def test_what_a_run_has_at_its_hosts_is_not_that_of_others(hosts: Hosts) -> None
         assert set(elsewhere.busy(hosts, [])) == {"", hosts.names[1]}
     finally:
         host.close()
-    assert running.has_ended
+    with pytest.raises(HostLost):
+        running.wait(60.0)
 
 
 def test_what_others_took_at_a_host_is_told_by_its_name(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from wattio.errors import HostError, InputError
 from wattio.meters import open_meter, ptd_dialogue
 from wattio.meters.meter import Facts, MeterLost, MeterRefused, Reading
 from wattio.meters.ptd_dialogue import Conversation, Sample, format_sample, parse_sample
-from wattio.meters.ptdaemon_server import CLIENTS_MAX, Feed, Server, means, wait_until_ready
+from wattio.meters.ptdaemon_server import CLIENTS_MAX, Feed, Server, means
 
 
 class Steady:
@@ -45,6 +45,16 @@ def serving(server: socketserver.BaseServer) -> Iterator[None]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def wait_until_ready(feed: Feed, timeout_s: float) -> bool:
+    """Wait for the first reading of a feed; False where none comes in time."""
+    deadline_s = time.monotonic() + timeout_s
+    while time.monotonic() < deadline_s and feed.trouble is None:
+        if feed.means(0.0, 1e12, 1):
+            return True
+        time.sleep(0.02)
+    return False
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 MIB = 1_048_576
 """Bytes in a MiB."""
@@ -37,35 +36,6 @@ def rate_per_watt(rates: Sequence[float], powers_w: Sequence[float]) -> list[flo
     for power_w in powers_w:
         _need_positive(power_w, "power in watts")
     return [rate / power_w for rate, power_w in zip(rates, powers_w, strict=True)]
-
-
-@dataclass(frozen=True)
-class GrossAndNet:
-    """Rate per watt of each iteration, of all that was metered, and without a device's idle power.
-
-    `net` is an estimate: under load the device draws more than what is subtracted. None where
-    nothing was subtracted, or no power would be left in some iteration.
-    """
-
-    gross: list[float]
-    net: list[float] | None
-
-
-def gross_and_net(
-    rates: Sequence[float], powers_w: Sequence[float], subtracted_w: float | None
-) -> GrossAndNet:
-    """Rate per watt with and without a subtracted device, such as a switch's idle power.
-
-    Raises ValueError as `rate_per_watt`, and for a subtracted power below 0.
-    Source: the thesis, sections 4.1 and 6.2 (15.46 W of a switch).
-    """
-    gross = rate_per_watt(rates, powers_w)
-    if subtracted_w is None:
-        return GrossAndNet(gross, None)
-    if subtracted_w < 0:
-        raise ValueError(f"subtracted power in watts must not be below 0, not {subtracted_w}")
-    left_w = [power_w - subtracted_w for power_w in powers_w]
-    return GrossAndNet(gross, rate_per_watt(rates, left_w) if min(left_w, default=0) > 0 else None)
 
 
 def capacity_tb_per_watt(raw_capacity_bytes: float, idle_power_w: float) -> float:

@@ -31,21 +31,6 @@ def mean_power_w(energy_j: Series, span_s: Series) -> float:
     return total_energy_j(energy_j) / span_total_s
 
 
-def integrate_power_j(time_s: Series, power_w: Series) -> float:
-    """Energy of sampled power over real timestamps, in joules, by the trapezoidal rule.
-
-    `time_s` (n) increases strictly; `power_w` (n) is the power at those instants. Raises
-    ValueError for fewer than two samples or timestamps that do not increase.
-    Source: measurement rules of the Emerald and EEHPC methodologies (integral over real stamps).
-    """
-    if time_s.shape != power_w.shape or time_s.size < 2:
-        raise ValueError("an integral needs two samples or more, one power for each time")
-    steps_s = np.diff(time_s)
-    if not (steps_s > 0).all():
-        raise ValueError("timestamps must increase")
-    return float(np.sum(steps_s * (power_w[1:] + power_w[:-1]) / 2))
-
-
 def balance_error(total_j: float, components_j: Mapping[str, float]) -> float:
     """Relative difference between a total and the sum of its components; 0 is a perfect balance.
 

@@ -289,11 +289,6 @@ class Running:
         self._number = number
         self._future = future
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether its end is known, or its host is lost."""
-        return self._future.done()
-
     def signal(self, number: signal.Signals) -> None:
         """Tell it, and all that it started, something."""
         self._host.ask("kill", program=self._number, number=int(number))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import bisect
 import socketserver
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -146,13 +145,3 @@ class _Client(socketserver.StreamRequestHandler):
 
 def _utc_s() -> float:
     return clock.now().utc_ns / 1e9
-
-
-def wait_until_ready(feed: Feed, timeout_s: float) -> bool:
-    """Wait for the first reading of a feed; False where none comes in time."""
-    deadline_s = time.monotonic() + timeout_s
-    while time.monotonic() < deadline_s and feed.trouble is None:
-        if feed.means(0.0, 1e12, 1):
-            return True
-        time.sleep(0.02)
-    return False

@@ -110,11 +110,6 @@ class Recorder:
         """All that was recorded."""
         return samples.read_file(self._file(label))
 
-    def newest_monotonic_ns(self, label: str) -> int | None:
-        """When the last reading that is written was taken."""
-        newest = samples.newest(self._file(label))
-        return None if newest is None else newest.monotonic_ns
-
     def caught_up(self, label: str, monotonic_ns: int, timeout_s: float) -> bool:
         """Wait until readings reach beyond a moment; False where they do not in time.
 
