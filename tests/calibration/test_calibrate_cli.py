@@ -47,7 +47,7 @@ def record(**changes: object) -> Record:
 def data_of(path: Path, points: list[Point], **changes: object) -> Path:
     data = DataFolder(path)
     data.create()
-    data.begin(record(**changes))
+    data.keep(record(**changes))
     for point in points:
         data.add(point)
     return path

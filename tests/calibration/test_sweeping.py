@@ -16,7 +16,8 @@ from wattio.calibration import host as hosts
 from wattio.calibration import loads
 from wattio.calibration.design import Design, Setting
 from wattio.calibration.fit import CalibrationFailed
-from wattio.calibration.folder import POINTS, DataFolder
+from wattio.calibration.folder import DataFolder
+from wattio.calibration.kept import POINTS
 from wattio.calibration.points import Point
 from wattio.calibration.sweep import Place, fit_to_meters, mean_power_w, sweep
 from wattio.clock import Instant
@@ -125,7 +126,7 @@ def test_a_lost_meter_ends_the_sweep_and_keeps_the_points(host: hosts.Host, tmp_
     with pytest.raises(CalibrationFailed, match="3 points in a row have no power: pdu: the cable"):
         sweep(host, DESIGN, cast(Recorder, recorder), {"meter": fast}, place, 1e9, watch)
     assert [trouble is None for trouble in watch.troubles] == [True] * 4 + [False] * 3
-    assert len((data.path / POINTS).read_text().splitlines()) == 7
+    assert len((data.path / POINTS).read_text().splitlines()) == 1 + 7
 
 
 def test_a_host_without_knobs_says_so(host: hosts.Host) -> None:

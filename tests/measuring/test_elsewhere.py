@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hosts.conftest import local_ssh as local_ssh
 from hosts.test_host import until
-from wattio.errors import HostError, HostLost, HostLost, HostRefused, InputError
+from wattio.errors import HostError, HostLost, HostRefused, InputError
 from wattio.files import document
 from wattio.hosts.host import Access, Host
 from wattio.hosts.hosts import Hosts

@@ -10,18 +10,15 @@ A folder that lacks its end, because the sweep was stopped, can be fitted all th
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from wattio.calibration import points
+from wattio.calibration.kept import KeptFolder
 from wattio.calibration.points import Point
-from wattio.errors import InputError
 from wattio.files.document import Strict
 
-RECORD, POINTS, SAMPLES, FIT = "calibration.json", "points.csv", "samples.parquet", "fit.json"
+RECORD, SAMPLES, FIT = "calibration.json", "samples.parquet", "fit.json"
 
 
 class Meter(Strict):
@@ -57,39 +54,16 @@ class Record(Strict):
     lacks: dict[str, str]
 
 
-class DataFolder:
+class DataFolder(KeptFolder[Record, Point]):
     """Such a folder."""
 
-    def __init__(self, path: Path) -> None:
-        """Nothing is read yet."""
-        self.path = path
+    record_file, record_kind, point_kind = RECORD, Record, Point
+    parse = staticmethod(points.parse)
 
     @property
     def recording(self) -> Path:
         """Where the recorder works while it runs."""
         return self.path / "recording"
-
-    def create(self) -> None:
-        """Make it. Raises InputError where there is something, or it cannot be made."""
-        try:
-            self.path.mkdir(parents=True)
-        except FileExistsError:
-            raise InputError(
-                f"{self.path}: is there already; move it away, or fit it anew with --from"
-            ) from None
-        except OSError as error:
-            raise InputError(f"{self.path}: cannot be made: {error.strerror}") from None
-
-    def begin(self, record: Record) -> None:
-        """Write what will be measured, and the head of the points."""
-        text = json.dumps(record.model_dump(), indent=2, allow_nan=False)
-        (self.path / RECORD).write_text(text + "\n", encoding="utf-8")
-        (self.path / POINTS).write_text(points.dump([]), encoding="utf-8")
-
-    def add(self, point: Point) -> None:
-        """Write a point."""
-        with (self.path / POINTS).open("a", encoding="utf-8") as file:
-            file.write(points.dump([point], header=False))
 
     def keep_samples(self) -> None:
         """Make one file of what the recorder wrote."""
@@ -100,32 +74,6 @@ class DataFolder:
             parquet.write(self.path / SAMPLES, journal.read_folder(self.recording))
             shutil.rmtree(self.recording)
 
-    def has_points(self) -> bool:
-        """Whether there is anything worth keeping."""
-        path = self.path / POINTS
-        return path.exists() and bool(self.points())
-
-    def remove(self) -> None:
-        """Take it away."""
-        shutil.rmtree(self.path)
-
     def keep_fit(self, told: object) -> None:
         """Write what the last fit said."""
-        text = json.dumps(told, indent=2, allow_nan=False)
-        (self.path / FIT).write_text(text + "\n", encoding="utf-8")
-
-    def record(self) -> Record:
-        """What was measured. Raises InputError."""
-        path = self.path / RECORD
-        try:
-            return Record.model_validate_json(path.read_bytes())
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))
-            raise InputError(f"{path}: {place}: {first['msg']}".replace(": : ", ": ")) from None
-
-    def points(self) -> list[Point]:
-        """Every point that was measured. Raises InputError."""
-        return points.load(self.path / POINTS)
+        self.write(FIT, told)

@@ -1,18 +1,15 @@
 """Measured points: what the cores and drives did, and what the host drew meanwhile.
 
-A file of points is CSV with the columns of `COLUMNS`; an absent value is an empty field.
+`kept` writes them down.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import math
-from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
-from wattio.errors import InputError
+from wattio.calibration import kept
 from wattio.files.document import text_of
 
 
@@ -43,23 +40,13 @@ class Point:
     power_w: float | None
 
 
-COLUMNS = tuple(field.name for field in fields(Point))
 _WHOLE = ("number", "cores", "readers")
 _OPTIONAL = ("frequency_hz", "power_w")
-_LARGEST = 1e15
-"""Beyond any of the quantities; keeps sums and squares finite."""
 
 
 def dump(points: Iterable[Point], *, header: bool = True) -> str:
-    """Points as text, with a line of column names where asked for."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    if header:
-        writer.writerow(COLUMNS)
-    for point in points:
-        row = ("" if v is None else int(v) if isinstance(v, bool) else v for v in astuple(point))
-        writer.writerow(row)
-    return out.getvalue()
+    """Points as text, with a line of column names if it is asked for."""
+    return kept.dump(Point, points, header=header)
 
 
 def load(path: Path) -> list[Point]:
@@ -69,56 +56,11 @@ def load(path: Path) -> list[Point]:
 
 def parse(text: str, where: str) -> list[Point]:
     """Points of a text. A last line without its end was torn: left out. Raises InputError."""
-    whole = text[: text.rfind("\n") + 1]
-    lines = whole.replace("\0", "").splitlines()
-    if not lines or lines[0] != ",".join(COLUMNS):
-        raise InputError(f"{where}:1: must be the columns {','.join(COLUMNS)}")
-    points = []
-    for number, line in enumerate(lines[1:], start=2):
-        if line.strip():
-            points.append(_point(line.split(","), f"{where}:{number}"))
-    return points
+    return [_point(texts, place) for texts, place in kept.rows(Point, text, where)]
 
 
-def _point(row: Sequence[str], where: str) -> Point:
-    if len(row) != len(COLUMNS):
-        raise InputError(f"{where}: has {len(row)} fields; needs {len(COLUMNS)}")
-    texts = dict(zip(COLUMNS, row, strict=True))
-    found = {
-        name: None if name in _OPTIONAL and not text else _number(name, text, where)
-        for name, text in texts.items()
-    }
-    return Point(
-        number=int(_of(found, "number")),
-        is_idle=bool(found["is_idle"]),
-        frequency_hz=found["frequency_hz"],
-        cores=int(_of(found, "cores")),
-        load=_of(found, "load"),
-        readers=int(_of(found, "readers")),
-        start_s=_of(found, "start_s"),
-        end_s=_of(found, "end_s"),
-        active=_of(found, "active"),
-        active_phi=_of(found, "active_phi"),
-        busy=_of(found, "busy"),
-        busy_phi=_of(found, "busy_phi"),
-        kiops=_of(found, "kiops"),
-        power_w=found["power_w"],
-    )
-
-
-def _of(found: dict[str, float | None], name: str) -> float:
-    value = found[name]
-    assert value is not None
-    return value
-
-
-def _number(name: str, text: str, where: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value <= _LARGEST:
-        raise InputError(f"{where}: {name}: {text!r} is no number of 0 or more")
-    if name in _WHOLE and value != int(value):
-        raise InputError(f"{where}: {name}: {text!r} is no whole number")
-    return value
+def _point(texts: dict[str, str], where: str) -> Point:
+    absent = {name: None for name in _OPTIONAL if not texts[name]}
+    given = {name: text for name, text in texts.items() if name not in absent}
+    found = kept.numbers(given, _WHOLE, where)
+    return Point(**found | absent | {"is_idle": bool(found["is_idle"])})

@@ -183,7 +183,7 @@ def _sweep(asked: Asked, data: DataFolder, recorder: Recorder, *, quiet: bool) -
     facts = recorder.start()
     settle_s = sweep.fit_to_meters(asked.design, list(facts.values()))
     asked = replace(asked, design=replace(asked.design, settle_s=settle_s))
-    data.begin(_record(asked, list(facts.values())))
+    data.keep(_record(asked, list(facts.values())))
     place = sweep.Place(data, asked.io)
     with calibrate_tables.SweepProgress(asked.design, quiet=quiet) as progress:
         sweep.sweep(
@@ -244,10 +244,8 @@ def _kept(data: DataFolder) -> Iterator[None]:
     try:
         yield
     finally:
-        if data.has_points():
+        if not data.remove_if_empty():
             data.keep_samples()
-        else:
-            data.remove()
 
 
 def _complain(text: str) -> int:

@@ -9,18 +9,16 @@ points of every kind.
 
 from __future__ import annotations
 
-import json
-import shutil
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
+from wattio.calibration.kept import KeptFolder
 from wattio.calibration.target import points
 from wattio.calibration.target.points import Point
-from wattio.errors import InputError
 from wattio.files.document import Strict
 
-RECORD, POINTS = "target.json", "points.csv"
+RECORD = "target.json"
 
 
 class Record(Strict):
@@ -45,57 +43,13 @@ class Record(Strict):
     load_average: list[float] = Field(default_factory=list)
 
 
-class DataFolder:
+class DataFolder(KeptFolder[Record, Point]):
     """Such a folder."""
 
-    def __init__(self, path: Path) -> None:
-        """Nothing is read yet."""
-        self.path = path
+    record_file, record_kind, point_kind = RECORD, Record, Point
+    parse = staticmethod(points.parse)
 
     @property
     def scratch(self) -> Path:
         """Where disk and sockets lie meanwhile."""
         return self.path / "run"
-
-    def create(self) -> None:
-        """Make it. Raises InputError where there is something, or it cannot be made."""
-        try:
-            self.path.mkdir(parents=True)
-        except FileExistsError:
-            raise InputError(
-                f"{self.path}: is there already; move it away, or fit it anew with --from"
-            ) from None
-        except OSError as error:
-            raise InputError(f"{self.path}: cannot be made: {error.strerror}") from None
-        (self.path / POINTS).write_text(points.dump([]), encoding="utf-8")
-
-    def keep(self, record: Record) -> None:
-        """Write what is measured."""
-        text = json.dumps(record.model_dump(), indent=2, allow_nan=False)
-        (self.path / RECORD).write_text(text + "\n", encoding="utf-8")
-
-    def add(self, point: Point) -> None:
-        """Write a point."""
-        with (self.path / POINTS).open("a", encoding="utf-8") as file:
-            file.write(points.dump([point], header=False))
-
-    def remove_if_empty(self) -> None:
-        """Take it away where it has no points."""
-        if not self.points():
-            shutil.rmtree(self.path)
-
-    def record(self) -> Record:
-        """What was measured. Raises InputError."""
-        path = self.path / RECORD
-        try:
-            return Record.model_validate_json(path.read_bytes())
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))
-            raise InputError(f"{path}: {place}: {first['msg']}".replace(": : ", ": ")) from None
-
-    def points(self) -> list[Point]:
-        """Every point that was measured. Raises InputError."""
-        return points.load(self.path / POINTS)

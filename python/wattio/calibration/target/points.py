@@ -1,17 +1,15 @@
 """Measured points of a block server: one load held for a while, in the windows that were quiet.
 
-A file of points is CSV with the columns of `COLUMNS`; an absent value is an empty field.
+`kept` writes them down.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
+from wattio.calibration import kept
 from wattio.errors import InputError
 from wattio.files.document import text_of
 
@@ -87,22 +85,13 @@ def quieter(points: Sequence[Point]) -> list[Point]:
     return sorted(points, key=lambda point: point.quiet, reverse=True)[: (len(points) + 1) // 2]
 
 
-COLUMNS = tuple(field.name for field in fields(Point))
 _WHOLE = ("number", "held_out", "size_bytes", "windows", "kept", "requests", "slices")
 _POSITIVE = ("size_bytes", "rate_per_s", "span_s", "requests")
-_LARGEST = 1e15
-"""Beyond any of the quantities; keeps sums and squares finite."""
 
 
 def dump(points: Iterable[Point], *, header: bool = True) -> str:
-    """Points as text, with a line of column names where asked for."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    if header:
-        writer.writerow(COLUMNS)
-    for point in points:
-        writer.writerow([getattr(point, name) for name in COLUMNS])
-    return out.getvalue()
+    """Points as text, with a line of column names if it is asked for."""
+    return kept.dump(Point, points, header=header)
 
 
 def load(path: Path) -> list[Point]:
@@ -112,38 +101,15 @@ def load(path: Path) -> list[Point]:
 
 def parse(text: str, where: str) -> list[Point]:
     """Points of a text. A last line without its end was torn: left out. Raises InputError."""
-    lines = text[: text.rfind("\n") + 1].replace("\0", "").splitlines()
-    if not lines or lines[0] != ",".join(COLUMNS):
-        raise InputError(f"{where}:1: must be the columns {','.join(COLUMNS)}")
-    return [
-        _point(line.split(","), f"{where}:{number}")
-        for number, line in enumerate(lines[1:], start=2)
-        if line.strip()
-    ]
+    return [_point(texts, place) for texts, place in kept.rows(Point, text, where)]
 
 
-def _point(row: Sequence[str], where: str) -> Point:
-    if len(row) != len(COLUMNS):
-        raise InputError(f"{where}: has {len(row)} fields; needs {len(COLUMNS)}")
-    texts = dict(zip(COLUMNS, row, strict=True))
+def _point(texts: dict[str, str], where: str) -> Point:
     kind = texts.pop("kind")
     if kind not in KINDS:
         raise InputError(f'{where}: kind: "{kind}"; allowed are {", ".join(KINDS)}')
-    found = {name: _number(name, text, where) for name, text in texts.items()}
-    return Point(kind=kind, **found)  # type: ignore[arg-type]  # whole ones are int
-
-
-def _number(name: str, text: str, where: str) -> float | int:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value <= _LARGEST:
-        raise InputError(f"{where}: {name}: {text!r} is no number of 0 or more")
-    if name in _POSITIVE and value == 0:
-        raise InputError(f"{where}: {name}: must be above 0")
-    if name not in _WHOLE:
-        return value
-    if value != int(value):
-        raise InputError(f"{where}: {name}: {text!r} is no whole number")
-    return int(value)
+    found = kept.numbers(texts, _WHOLE, where)
+    for name in _POSITIVE:
+        if found[name] == 0:
+            raise InputError(f"{where}: {name}: must be above 0")
+    return Point(kind=kind, **found)
