@@ -19,10 +19,10 @@ from wattio.clock import Span
 from wattio.files import document
 from wattio.kinds.measurement import derive, record
 from wattio.kinds.measurement import plan as planning
+from wattio.kinds.measurement.answers import Answer
 from wattio.kinds.measurement.derive import Rulebook, View
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.plan import IDLE, MeasurementPlan, Measuring
-from wattio.kinds.measurement.told import Told
 from wattio.knobs.knobs import hertz
 from wattio.meters import open_meter, parquet
 from wattio.meters.meter import Facts
@@ -176,7 +176,7 @@ def write(
     return path
 
 
-def _looks(iteration: Measuring, entry: record.Record, ran: float) -> dict[str, list[Told]]:
+def _looks(iteration: Measuring, entry: record.Record, ran: float) -> dict[str, list[Answer]]:
     """What the cores ran at in the middle of each step."""
     if iteration.cell is None:
         return {}
@@ -184,11 +184,11 @@ def _looks(iteration: Measuring, entry: record.Record, ran: float) -> dict[str, 
     found = {}
     for phase in entry.phases:
         middle_ns = (phase.span.start.monotonic_ns + phase.span.end.monotonic_ns) / 2
-        found[phase.step] = [Told(instant(middle_ns / 1e9), {"khz": [khz, khz]})]
+        found[phase.step] = [Answer(instant(middle_ns / 1e9), {"khz": [khz, khz]})]
     return found
 
 
-def _core_looks(entry: record.Record, busy: float) -> dict[str, list[Told]]:
+def _core_looks(entry: record.Record, busy: float) -> dict[str, list[Answer]]:
     """What two cores did until the start and the end of each phase."""
     found = {}
     for phase in entry.phases:
@@ -204,7 +204,7 @@ def _core_looks(entry: record.Record, busy: float) -> dict[str, list[Told]]:
                 awake_scaled_s=own_s,
                 states_s={"C6": seconds},
             )
-            ends.append(Told(at, as_plain(spent)))
+            ends.append(Answer(at, as_plain(spent)))
         found[phase.step] = ends
     return found
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from wattio.analysis.cores import Ticks
 from wattio.errors import ResultError
-from wattio.kinds.measurement import asked, core_time, told
-from wattio.kinds.measurement.told import Told
+from wattio.kinds.measurement import answers, asked, core_time
+from wattio.kinds.measurement.answers import Answer
 from wattio.knobs.texts import here
 
 from measuring import made
@@ -20,7 +20,7 @@ def say(root: Path, busy: int, idle: int, cores: int = 2) -> None:
     (root / "proc/stat").write_text("".join(lines))
 
 
-def looks(root: Path, *stories: tuple[float, int, int]) -> list[Told]:
+def looks(root: Path, *stories: tuple[float, int, int]) -> list[Answer]:
     """Looks at moments in seconds, at ticks busy and idle of both cores."""
     say(root, 0, 0)
     look = core_time.asking(here(root))
@@ -28,7 +28,7 @@ def looks(root: Path, *stories: tuple[float, int, int]) -> list[Told]:
     found = []
     for at_s, busy, idle in stories:
         say(root, busy, idle)
-        found.append(Told(made.instant(at_s), look()))
+        found.append(Answer(made.instant(at_s), look()))
     return found
 
 
@@ -67,7 +67,7 @@ def test_a_machine_without_counters_is_not_asked_and_one_that_goes_away_tells_no
 
 def test_other_machines_are_told_by_their_names(tmp_path: Path) -> None:
     own = looks(tmp_path, (10.0, 0, 0), (12.0, 50, 150))
-    there = [Told(one.at, {"hosts": {"node5": one.status, "node6": {}}}) for one in own]
+    there = [Answer(one.at, {"hosts": {"node5": one.status, "node6": {}}}) for one in own]
     found = core_time.spent_at_hosts(made.span("write", 10.0, 12.0), there)
     assert list(found) == ["node5"]
     named = core_time.of_phase(None, found)
@@ -77,10 +77,10 @@ def test_other_machines_are_told_by_their_names(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("status", [{"seconds": "many"}, {"seconds": 1.0}, {"states_s": 3}])
 def test_looks_that_are_none_are_refused(tmp_path: Path, status: dict[str, object]) -> None:
-    every = [Told(made.instant(at), status) for at in (0.0, 1.0)]
+    every = [Answer(made.instant(at), status) for at in (0.0, 1.0)]
     with pytest.raises(ResultError, match="looks at cores: cannot be read"):
         core_time.spent(made.span("write", 0.0, 1.0), every)
-    with told.kept(lambda: status, 0.0, tmp_path, "write", core_time.KIND):
+    with answers.kept(lambda: status, 0.0, tmp_path, "write", core_time.KIND):
         pass
     with pytest.raises(ResultError, match="looks at cores: cannot be read"):
         core_time.read(tmp_path, "write")

@@ -18,10 +18,10 @@ from wattio.files import document
 from wattio.hosts.host import Access, Host
 from wattio.hosts.hosts import Hosts
 from wattio.kinds.measurement import elsewhere, frequencies, others, plan, record, verdicts
+from wattio.kinds.measurement.answers import Answer
 from wattio.kinds.measurement.others import Others
 from wattio.kinds.measurement.plan import MeasurementPlan
 from wattio.kinds.measurement.schema import Rules
-from wattio.kinds.measurement.told import Told
 from wattio.knobs import knobs
 
 from measuring import made
@@ -201,7 +201,7 @@ def test_frequencies_of_hosts_are_told_by_their_names(hosts: Hosts) -> None:
         names[0]: {"source": "scaling_cur_freq", "khz": [1_000_000] * 2},
         names[1]: {"source": "scaling_cur_freq", "khz": [2_000_000] * 2},
     }
-    looks = [Told(made.instant(11.0), status)]
+    looks = [Answer(made.instant(11.0), status)]
     span = made.span("write", 10.0, 12.0)
     found = frequencies.of_phase(span, looks)
     assert found[f"{names[1]}.cpu_frequency_hz_mean"] == (2e9, "Hz")
@@ -209,7 +209,7 @@ def test_frequencies_of_hosts_are_told_by_their_names(hosts: Hosts) -> None:
     assert doubts == [f"write: cores of {names[1]} ran at up to 2 GHz, and cpu.frequency is 1 GHz"]
     assert not list(frequencies.doubts(span, looks, {"cpu.frequency": "1 GHz"}, names[0]))
     # This machine's are not those of a host that tells none.
-    here = [Told(made.instant(11.0), {"khz": [2_000_000]})]
+    here = [Answer(made.instant(11.0), {"khz": [2_000_000]})]
     assert not list(frequencies.doubts(span, here, {"cpu.frequency": "1 GHz"}, names[0]))
 
 

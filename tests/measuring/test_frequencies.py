@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from wattio.clock import Instant
-from wattio.kinds.measurement import derive, frequencies, told
+from wattio.kinds.measurement import answers, derive, frequencies
+from wattio.kinds.measurement.answers import Answer
 from wattio.kinds.measurement.derive import Rulebook, View
 from wattio.kinds.measurement.record import Phase
-from wattio.kinds.measurement.told import Told
 from wattio.knobs.texts import here
 
 from measuring import made
@@ -26,9 +26,9 @@ def policy(root: Path, number: int, cores: str, **files: int) -> None:
         (folder / name).write_text(f"{khz}\n")
 
 
-def looked(*times: tuple[float, list[int]]) -> list[Told]:
+def looked(*times: tuple[float, list[int]]) -> list[Answer]:
     at = [made.instant(at_s) for at_s, _ in times]
-    return [Told(at, {"khz": khz}) for at, (_, khz) in zip(at, times, strict=True)]
+    return [Answer(at, {"khz": khz}) for at, (_, khz) in zip(at, times, strict=True)]
 
 
 def test_each_core_counts_and_what_a_core_really_ran_at_comes_first(tmp_path: Path) -> None:
@@ -49,9 +49,9 @@ def test_each_core_counts_and_what_a_core_really_ran_at_comes_first(tmp_path: Pa
 def test_a_host_without_cpufreq_is_not_asked(tmp_path: Path) -> None:
     look = frequencies.asking(here(tmp_path))
     assert look is None
-    with told.kept(look, 0.0, tmp_path, "step", frequencies.KIND):
+    with answers.kept(look, 0.0, tmp_path, "step", frequencies.KIND):
         pass
-    assert told.read(tmp_path, "step", frequencies.KIND) == ()
+    assert answers.read(tmp_path, "step", frequencies.KIND) == ()
 
 
 def test_a_phase_has_the_looks_within_it() -> None:
@@ -63,7 +63,7 @@ def test_a_phase_has_the_looks_within_it() -> None:
         "cpu_frequency_hz_max": (3e9, "Hz"),
     }
     assert frequencies.of_phase(made.span("write", 10.1, 10.9), looks) == {}
-    odd = [Told(Instant(0, 5), {"khz": what}) for what in (None, "x", [None, True, "3"])]
+    odd = [Answer(Instant(0, 5), {"khz": what}) for what in (None, "x", [None, True, "3"])]
     assert frequencies.of_phase(made.span("write", 0.0, 1.0), odd) == {}
 
 

@@ -18,7 +18,7 @@ from wattio.results.summary import Estimate
 from . import made_folder
 from .made import instant
 from .made_folder import SERVED, Work
-from .test_governed import answers, status
+from .test_governed import answered, status
 
 PLAIN = str.maketrans(
     {"\N{NO-BREAK SPACE}": " ", "\N{MULTIPLICATION SIGN}": "x", "\N{EN DASH}": "-"}
@@ -138,7 +138,7 @@ def test_latencies_of_two_operations_are_weighted_by_their_numbers(tmp_path: Pat
 
 def test_the_course_is_of_what_was_written_in_the_seconds_before() -> None:
     """Answers a second apart, two windows each: 3 blocks for each of clients, whatever the span."""
-    told = answers(*(status(float(at), 2 * at, backlog_core_s=0.1 * at) for at in range(20)))
+    told = answered(*(status(float(at), 2 * at, backlog_core_s=0.1 * at) for at in range(20)))
     one = background.course("x", told, span_s=5.0)
     assert one.time_s.tolist() == list(range(20))
     assert one.backlog_core_s.tolist() == pytest.approx([0.5 + 0.1 * at for at in range(20)])
@@ -169,7 +169,7 @@ def test_the_course_is_drawn_where_it_is_kept(tmp_path: Path) -> None:
 def test_a_law_is_called_the_same_in_every_group_whatever_has_ended() -> None:
     """Of a study that was stopped, one group had one curve, called "0.1" under "full-92-pacer"."""
     names = [[f"full-{full}-{law}" for law in ("polling", "pacer-0.1")] for full in (70, 92)]
-    told = answers(*(status(float(at), 2 * at) for at in range(9)))
+    told = answered(*(status(float(at), 2 * at) for at in range(9)))
     ended = ["full-70-polling", "full-92-pacer-0.1"]
     groups = background.grouped(names, {name: background.course(name, told) for name in ended})
     found = [(one.title, list(one.courses)) for one in groups]

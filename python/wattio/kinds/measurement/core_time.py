@@ -20,8 +20,8 @@ from wattio.analysis.cores import Counter, Spent, Ticks
 from wattio.analysis.modelled import Coefficients, Range
 from wattio.clock import Instant, Span, now
 from wattio.errors import ResultError
-from wattio.kinds.measurement import told
-from wattio.kinds.measurement.told import Told
+from wattio.kinds.measurement import answers
+from wattio.kinds.measurement.answers import Answer
 from wattio.knobs.texts import Texts
 from wattio.meters.meter import Facts
 from wattio.results.runs import Metrics
@@ -71,16 +71,16 @@ def asking(texts: Texts) -> Look | None:
     return look
 
 
-def read(folder: Path, step: str, kind: str = KIND) -> tuple[Told, ...]:
+def read(folder: Path, step: str, kind: str = KIND) -> tuple[Answer, ...]:
     """The looks of a step, in order; none where nobody looked. Raises ResultError."""
-    looks = told.read(folder, step, kind)
+    looks = answers.read(folder, step, kind)
     whole = Span(step, Instant(0, 0), Instant(0, 1))
     # Read once as they will be: whoever derives from them may rely on it.
     spent(whole, looks) if kind == KIND else spent_at_hosts(whole, looks)
     return looks
 
 
-def spent(span: Span, looks: Sequence[Told], ends: Ends | None = None) -> Spent | None:
+def spent(span: Span, looks: Sequence[Answer], ends: Ends | None = None) -> Spent | None:
     """What the cores of this machine did within a span; None where nobody looked.
 
     `ends` are their ticks at its very ends. Raises ResultError for looks that cannot be read.
@@ -89,7 +89,7 @@ def spent(span: Span, looks: Sequence[Told], ends: Ends | None = None) -> Spent 
     return found if ends is None else _sharpened(found, ends, span.seconds)
 
 
-def spent_at_hosts(span: Span, looks: Sequence[Told]) -> dict[str, Spent]:
+def spent_at_hosts(span: Span, looks: Sequence[Answer]) -> dict[str, Spent]:
     """The same of other machines, by their names."""
     by_host: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
     for look in looks:

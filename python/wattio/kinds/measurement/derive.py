@@ -17,12 +17,12 @@ from wattio.clock import Span
 from wattio.errors import ResultError
 from wattio.files import document
 from wattio.files.document import Document
-from wattio.kinds.measurement import core_time, frequencies, metrics, told, verdicts
+from wattio.kinds.measurement import answers, core_time, frequencies, metrics, verdicts
+from wattio.kinds.measurement.answers import Answer
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.plan import IDLE
 from wattio.kinds.measurement.record import Record
 from wattio.kinds.measurement.schema import MeasurementStudy, MeterEntry, from_document
-from wattio.kinds.measurement.told import Told
 from wattio.kinds.measurement.verdicts import WITNESS, Watched
 from wattio.meters.meter import Facts
 from wattio.peak import file as peak_file
@@ -74,10 +74,10 @@ class Results:
 
     operations: tuple[Operation, ...] = ()
     trouble: str | None = None
-    told: Mapping[str, Sequence[Told]] = field(default_factory=dict)  # by step
-    frequencies: Mapping[str, Sequence[Told]] = field(default_factory=dict)  # the same
-    cores: Mapping[str, Sequence[Told]] = field(default_factory=dict)
-    host_cores: Mapping[str, Sequence[Told]] = field(default_factory=dict)
+    told: Mapping[str, Sequence[Answer]] = field(default_factory=dict)  # by step
+    frequencies: Mapping[str, Sequence[Answer]] = field(default_factory=dict)  # the same
+    cores: Mapping[str, Sequence[Answer]] = field(default_factory=dict)
+    host_cores: Mapping[str, Sequence[Answer]] = field(default_factory=dict)
     ends: Mapping[str, core_time.Ends] = field(default_factory=dict)  # by phase
 
 
@@ -87,8 +87,8 @@ def read_results(folder: Path, record: Record) -> Results:
         return Results()
     found: list[Operation] = []
     try:
-        answers = {step: told.read(folder, step) for step in record.steps}
-        frequent = {step: told.read(folder, step, frequencies.KIND) for step in record.steps}
+        said = {step: answers.read(folder, step) for step in record.steps}
+        frequent = {step: answers.read(folder, step, frequencies.KIND) for step in record.steps}
         here = {step: core_time.read(folder, step) for step in record.steps}
         there = {step: core_time.read(folder, step, core_time.KIND_HOSTS) for step in record.steps}
         ends: dict[str, core_time.Ends] = {}
@@ -103,7 +103,7 @@ def read_results(folder: Path, record: Record) -> Results:
         return Results(trouble=str(error).replace(f"{folder}/", ""))
     return Results(
         tuple(found),
-        told=answers,
+        told=said,
         frequencies=frequent,
         cores=here,
         host_cores=there,
@@ -143,14 +143,14 @@ def derive(record: Record, results: Results, view: View, book: Rulebook) -> Deri
         # What the servers took in a step of several phases cannot be told apart.
         alone = steps.count(phase.step) == 1
         account = record.accounts.get(phase.step) if alone else None
-        answers = results.told.get(phase.step, ()) if alone else ()
+        said = results.told.get(phase.step, ()) if alone else ()
         # Deletes that go on after a step are charged to its last phase, where they are.
         after = record.deletes.get(phase.step) if phase is last[phase.step] else None
         charged_s = None if after is None else after.charged_s
         ends = results.ends.get(phase.span.name) if charged_s is None else None
         spent = core_time.spent(phase.span, results.cores.get(phase.step, ()), ends)
         values = metrics.of_phase(
-            phase.span, own, meters, book.study, book.peak, account, answers, charged_s, spent
+            phase.span, own, meters, book.study, book.peak, account, said, charged_s, spent
         )
         there = core_time.spent_at_hosts(phase.span, results.host_cores.get(phase.step, ()))
         values |= core_time.of_phase(spent, there)

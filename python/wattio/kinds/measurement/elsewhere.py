@@ -16,9 +16,9 @@ from wattio.hosts.clocks import Offset
 from wattio.hosts.host import Host
 from wattio.hosts.hosts import Hosts
 from wattio.kinds.measurement import core_time, frequencies, others
+from wattio.kinds.measurement.answers import Answer
 from wattio.kinds.measurement.plan import MeasurementPlan
 from wattio.kinds.measurement.schema import KnobEntry
-from wattio.kinds.measurement.told import Told
 from wattio.knobs import knobs
 from wattio.knobs.knobs import Value
 from wattio.knobs.texts import here
@@ -146,7 +146,7 @@ def turns_here(plan: MeasurementPlan, name: str) -> bool:
 
 
 def doubts_of(
-    plan: MeasurementPlan, span: Span, looks: Sequence[Told], values: Mapping[str, Value]
+    plan: MeasurementPlan, span: Span, looks: Sequence[Answer], values: Mapping[str, Value]
 ) -> Iterator[str]:
     """Where cores ran at another frequency than a knob asked for, on the machines it is set on."""
     for knob in plan.study.knob:

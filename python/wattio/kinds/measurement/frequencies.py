@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from wattio.clock import Span
-from wattio.kinds.measurement.told import Told
+from wattio.kinds.measurement.answers import Answer
 from wattio.knobs.knobs import Value, hertz
 from wattio.knobs.texts import Texts
 from wattio.results.runs import Metrics
@@ -63,7 +63,7 @@ def _told(texts: Texts, source: str) -> list[int]:
     return found
 
 
-def of_phase(span: Span, looks: Sequence[Told]) -> Metrics:
+def of_phase(span: Span, looks: Sequence[Answer]) -> Metrics:
     """Mean over cores and time of the looks within a phase, the least and the most.
 
     Of this machine, and with a host's name before of each that told; or nothing.
@@ -75,7 +75,7 @@ def of_phase(span: Span, looks: Sequence[Told]) -> Metrics:
     return found
 
 
-def _of_host(span: Span, looks: Sequence[Told], host: str) -> Metrics:
+def _of_host(span: Span, looks: Sequence[Answer], host: str) -> Metrics:
     within = range(span.start.monotonic_ns, span.end.monotonic_ns + 1)
     inside = [look for look in looks if look.at.monotonic_ns in within]
     values = [value for look in inside for value in _hertz(look, host)]
@@ -94,7 +94,7 @@ def asked_hz(value: Value) -> float:
 
 
 def doubts(
-    span: Span, looks: Sequence[Told], knobs: Mapping[str, Value], host: str = _HERE
+    span: Span, looks: Sequence[Answer], knobs: Mapping[str, Value], host: str = _HERE
 ) -> Iterator[str]:
     """Where cores, of this machine or of a host, ran at another frequency than a knob asked for."""
     found = _of_host(span, looks, host)
@@ -115,12 +115,12 @@ def doubts(
             yield f"{text}, and {name} is {knobs[name]}"
 
 
-def _hosts(look: Told) -> Mapping[str, Any]:
+def _hosts(look: Answer) -> Mapping[str, Any]:
     found = look.status.get("hosts")
     return found if isinstance(found, dict) else {}
 
 
-def _hertz(look: Told, host: str) -> Iterator[float]:
+def _hertz(look: Answer, host: str) -> Iterator[float]:
     status = _hosts(look).get(host) if host else look.status
     values = status.get("khz") if isinstance(status, dict) else None
     for value in values if isinstance(values, list) else []:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from wattio.kinds.measurement.told import Told
+from wattio.kinds.measurement.answers import Answer
 from wattio.results.runs import Metrics
 
 _CLOCK_SET_S = 1.0
@@ -24,7 +24,7 @@ _WRITTEN = ("client_data_blocks", "moved_blocks", "header_blocks", "checkpoint_b
 """What is written to a device; of a volume that is compressed less than clients wrote."""
 
 
-def of_target(told: Sequence[Told]) -> Metrics:
+def of_target(told: Sequence[Answer]) -> Metrics:
     """Every metric that follows from the answers; none from fewer than two.
 
     What an answer does not have is absent, and what fell: that is of a server that began anew.
@@ -77,7 +77,7 @@ def window_seconds(first: Mapping[str, Any], last: Mapping[str, Any]) -> float |
     return by_clock_ns / 1e9 or None
 
 
-def _of_volumes(first: Told, last: Told) -> Metrics:
+def _of_volumes(first: Answer, last: Answer) -> Metrics:
     before, after = (_volume_sums(one.status) for one in (first, last))
     found: Metrics = {}
     amplification = _ratio(before, after, _WRITTEN, _CLIENTS)
@@ -89,7 +89,7 @@ def _of_volumes(first: Told, last: Told) -> Metrics:
     return found
 
 
-def _of_background(told: Sequence[Told]) -> Metrics:
+def _of_background(told: Sequence[Answer]) -> Metrics:
     """What was due and not done, over all classes, as of the answers; what was done in between."""
     found: Metrics = {}
     backlogs = [value for one in told if (value := backlog_core_s(one.status)) is not None]

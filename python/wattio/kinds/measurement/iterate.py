@@ -15,7 +15,7 @@ from wattio.clock import Span, now
 from wattio.errors import Cancelled, SystemFailed, WorkloadFailed
 from wattio.hosts.clocks import Drift
 from wattio.hosts.hosts import Hosts
-from wattio.kinds.measurement import core_time, elsewhere, frequencies, others, settling, told
+from wattio.kinds.measurement import answers, core_time, elsewhere, frequencies, others, settling
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.others import Others
 from wattio.kinds.measurement.plan import BEFORE, IDLE, MeasurementPlan, Measuring
@@ -44,7 +44,7 @@ class Served:
     facts: Mapping[str, Any]
     processes: Sequence[int]
     processor_time_s: Callable[[], float] | None = None
-    status: told.Ask | None = None
+    status: answers.Ask | None = None
     status_period_s: float = 0.0
     check: Callable[[], None] | None = None
     abandon: Callable[[], None] | None = None
@@ -78,10 +78,10 @@ class Served:
         there, slow_s = elsewhere.core_look(hosts), core_time.SLOW_S
         # The last one is the nearest to the step.
         with (
-            told.kept(self.status, self.status_period_s, raw, step),
-            told.kept(look, frequencies.LOOK_S, raw, step, frequencies.KIND),
-            told.kept(there, slow_s, raw, step, core_time.KIND_HOSTS),
-            told.kept(core_time.asking(here()), core_time.LOOK_S, raw, step, core_time.KIND),
+            answers.kept(self.status, self.status_period_s, raw, step),
+            answers.kept(look, frequencies.LOOK_S, raw, step, frequencies.KIND),
+            answers.kept(there, slow_s, raw, step, core_time.KIND_HOSTS),
+            answers.kept(core_time.asking(here()), core_time.LOOK_S, raw, step, core_time.KIND),
         ):
             yield
 
@@ -179,7 +179,7 @@ def _record(
         doubts += [doubt for doubt in steps.doubts if doubt not in doubts]
         taken, deletes = steps.others, steps.deletes
         for phase in phases:
-            looks = told.read(raw, phase.step, frequencies.KIND)
+            looks = answers.read(raw, phase.step, frequencies.KIND)
             doubts += elsewhere.doubts_of(plan, phase.span, looks, iteration.cell.knobs)
         accounts = steps.accounts
     return Record(

@@ -17,9 +17,9 @@ from wattio.analysis.cores import Spent
 from wattio.analysis.peak import Peak
 from wattio.clock import Span
 from wattio.kinds.measurement import core_time, governed
+from wattio.kinds.measurement.answers import Answer
 from wattio.kinds.measurement.record import Account
 from wattio.kinds.measurement.schema import MeasurementStudy
-from wattio.kinds.measurement.told import Told
 from wattio.kinds.measurement.verdicts import Watched, bounds
 from wattio.results.runs import Metrics
 from wattio.workloads.workload import Operation
@@ -36,7 +36,7 @@ def of_phase(
     study: MeasurementStudy,
     peak: Peak | None,
     account: Account | None = None,
-    told: Sequence[Told] = (),
+    told: Sequence[Answer] = (),
     deletes_s: float | None = None,
     spent: Spent | None = None,
 ) -> Metrics:

@@ -16,8 +16,8 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from wattio.errors import ResultError
-from wattio.kinds.measurement import governed, told
-from wattio.kinds.measurement.told import Told
+from wattio.kinds.measurement import answers, governed
+from wattio.kinds.measurement.answers import Answer
 from wattio.report import drawing
 from wattio.report.drawing import WIDTH, Drawn, Stroke, Table
 from wattio.report.measurement.gather import Measured
@@ -52,7 +52,7 @@ class Group:
     courses: Mapping[str, Course]
 
 
-def course(system: str, answers: Sequence[Told], span_s: float = SPAN_S) -> Course:
+def course(system: str, answers: Sequence[Answer], span_s: float = SPAN_S) -> Course:
     """What answers tell, answer by answer; NaN where one does not, and in the first `span_s`."""
     start_ns = answers[0].at.monotonic_ns
     time_s = np.array([(one.at.monotonic_ns - start_ns) / 1e9 for one in answers])
@@ -80,11 +80,11 @@ def courses(subject: str, step: str, found: Measured) -> Iterator[Course]:
             if item.run.subject != subject or item.run.system != entry.name or not item.usable:
                 continue
             try:
-                answers = told.read(found.folder.raw(item.identity), step)
+                given = answers.read(found.folder.raw(item.identity), step)
             except ResultError:
                 continue
-            if len(answers) >= LEAST:
-                yield course(entry.name, answers)
+            if len(given) >= LEAST:
+                yield course(entry.name, given)
                 break
 
 

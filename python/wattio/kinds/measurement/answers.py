@@ -25,7 +25,7 @@ Ask = Callable[[], Mapping[str, Any] | None]
 
 
 @dataclass(frozen=True)
-class Told:
+class Answer:
     """An answer, and when it came."""
 
     at: Instant
@@ -85,7 +85,7 @@ def _meanwhile(do: Callable[[], None], period_s: float) -> Iterator[None]:
         thread.join()
 
 
-def read(folder: Path, step: str, kind: str = STATUS) -> tuple[Told, ...]:
+def read(folder: Path, step: str, kind: str = STATUS) -> tuple[Answer, ...]:
     """The answers of a step, in order; none where nobody was asked. Raises ResultError."""
     path = _place(folder, step, kind)
     try:
@@ -105,7 +105,7 @@ def read(folder: Path, step: str, kind: str = STATUS) -> tuple[Told, ...]:
                 raise TypeError("status is no object")
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ResultError(f"{path}:{number}: is no answer: {error!r}") from error
-        found.append(Told(at, status))
+        found.append(Answer(at, status))
     return tuple(found)
 
 
