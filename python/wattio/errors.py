@@ -89,7 +89,7 @@ _ERRNO = re.compile(r'"errno":\s*"?(\d+)')
 def storage_reason(error: BaseException) -> str | None:
     """What a file system said, in a few words: a full disk, a folder that is read-only.
 
-    None where the error, and what caused it, did not come from files, SQLite or DuckDB: a pipe is
+    None if the error, and what caused it, did not come from files, SQLite or DuckDB: a pipe is
     no file.
     """
     found: BaseException | None = error

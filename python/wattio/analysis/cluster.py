@@ -14,7 +14,7 @@ class Achieved:
     `rates` are in MiB/s or I/Os per second, as the quantity says; `powers_w` are of the same
     repetitions, or empty where power is not known. For each byte of a client, `stored_share` bytes
     come to the servers (copies, parity) and `client_share` leave the client. `server_cores` is how
-    many cores the servers kept busy and `cores` how many they have; None where that is not known.
+    many cores the servers kept busy and `cores` how many they have; None if that is not known.
     Without rates it stands for a cluster at its peak.
     """
 

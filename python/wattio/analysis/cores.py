@@ -249,7 +249,7 @@ def between(
 ) -> Spent | None:
     """What was spent between two moments, from cumulative looks at others, interpolated.
 
-    Moments are in nanoseconds on one clock, and looks ascend. None where the looks do not reach
+    Moments are in nanoseconds on one clock, and looks ascend. None if the looks do not reach
     from one end to the other, but for `slack_ns`.
     """
     if len(looks) < 2 or looks[0][0] > start_ns + slack_ns or looks[-1][0] < end_ns - slack_ns:

@@ -99,7 +99,7 @@ def saving(power_w: float, reference_w: float) -> float:
 def captured_share(power_w: float, native_w: float, oracle_w: float) -> float | None:
     """Share of the oracle's saving that a policy captures: (E_n - E) / (E_n - E_o).
 
-    Works for energies of equal spans as well. None where the oracle saves nothing worth the name
+    Works for energies of equal spans as well. None if the oracle saves nothing worth the name
     (less than 0.1 % of native), because the ratio would be noise. Source: the oracle's definition.
     """
     possible_w = native_w - oracle_w

@@ -85,7 +85,7 @@ class Change:
     """What would lift a limit to where the next part limits: `factor` times faster units, or more.
 
     `more_units` is how many more of the same mean rate; `reaches` is the peak after that, and
-    `then` what limits from there on. `node` is None where the rule looks at the whole cluster.
+    `then` what limits from there on. `node` is None if the rule looks at the whole cluster.
     """
 
     kind: Kind
@@ -103,7 +103,7 @@ class Limit:
 
     `limiting` are the kinds that limit, the one that limits the most of it first. `margin` is the
     next higher sum over the least one, and `contested` says that noise could exchange them; both
-    None where nothing was known to compare with. `totals` are the sums over the cluster of every
+    None if nothing was known to compare with. `totals` are the sums over the cluster of every
     kind that the rule takes, and `missing` the kinds without a rate. `halves` are nodes of which
     the rule `nodes` knew the network or the disks only: the peak is too high if they have both.
     """
@@ -174,7 +174,7 @@ def limit(parts: Sequence[Part], quantity: Quantity, rule: Rule) -> Limit | None
     """The theoretical peak of a quantity over parts; None without a rate of network or disks.
 
     Deviations of units add in squares, as those of independent measurements; the peak's is that of
-    the limiting sum, or None where one of its units has none. Raises ValueError where the rule
+    the limiting sum, or None if one of its units has none. Raises ValueError where the rule
     `nodes` is asked for and parts of one node disagree on how many such nodes there are.
     """
     known = [part for part in parts if quantity in part.rates]
@@ -262,13 +262,13 @@ def _totals(parts: Sequence[Part], quantity: Quantity, kinds: Sequence[Kind]) ->
 
 
 def _in_squares(deviations: Sequence[float | None]) -> float | None:
-    """The deviation of a sum of independent values; None where one is not known."""
+    """The deviation of a sum of independent values; None if one is not known."""
     known = [deviation for deviation in deviations if deviation is not None]
     return math.hypot(*known) if len(known) == len(deviations) else None
 
 
 def _contested(least: Total, following: Total) -> bool | None:
-    """Whether noise could exchange two sums; None where a deviation is not known."""
+    """Whether noise could exchange two sums; None if a deviation is not known."""
     if least.deviation is None or following.deviation is None:
         return None
     noise = math.hypot(least.deviation, following.deviation)

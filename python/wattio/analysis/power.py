@@ -31,7 +31,7 @@ def energy_between(time_s: Series, power_w: Series, start_s: float, end_s: float
     """Energy between two moments in joules, by the trapezoidal rule over real time stamps.
 
     Power at the two ends is interpolated between the samples around them, or that of the nearest
-    sample where there is none beyond. None where there is no sample at all. Raises ValueError
+    sample where there is none beyond. None if there is no sample at all. Raises ValueError
     where `end_s` is before `start_s`. Source: the thesis, section 6.5, and the EEHPC methodology.
     """
     if end_s < start_s:
@@ -50,7 +50,7 @@ def energy_between(time_s: Series, power_w: Series, start_s: float, end_s: float
 def energy_counted(time_s: Series, energy_j: Series, start_s: float, end_s: float) -> float | None:
     """Energy between two moments in joules, from a counter that was read at `time_s`.
 
-    The counter is interpolated at both ends. None where it was not read both before and after,
+    The counter is interpolated at both ends. None if it was not read both before and after,
     or where it fell in between (it began anew).
     """
     known = ~np.isnan(energy_j)
@@ -66,7 +66,7 @@ def energy_counted(time_s: Series, energy_j: Series, start_s: float, end_s: floa
 
 
 def distribution(power_w: Series) -> Distribution | None:
-    """The spread of power samples; None where there is none."""
+    """The spread of power samples; None if there is none."""
     known = power_w[~np.isnan(power_w)]
     if known.size == 0:
         return None

@@ -117,7 +117,7 @@ class RangedTest:
 def compared(
     first: Sampled, second: Sampled, *, paired: bool = False
 ) -> RatioTest | RangedTest | None:
-    """The test of the ratio of means, `second` over `first`; None where nothing is known of it."""
+    """The test of the ratio of means, `second` over `first`; None if nothing is known of it."""
     nominal = statistics.ratio_test(first.values, second.values, paired=paired)
     pairs = _corners(first, second)
     if not pairs:

@@ -144,7 +144,7 @@ def ratio_test(
     Standard errors are those of the means, relative to them (the delta method for the logarithm).
     Of equal normal samples of one size, 2 to 5 % are called different at 0.05; up to 6.2 % where
     one varies ten times as much as the other, and up to 10 % where that one has fewer values, too.
-    Pairs need lists of one length. None where a side has fewer than two values (nothing is known of
+    Pairs need lists of one length. None if a side has fewer than two values (nothing is known of
     the noise), or a mean that is not above 0.
     Sources: Welch, Biometrika 34 (1947), 28-35; Satterthwaite, Biometrics Bulletin 2 (1946), 110.
     """
@@ -188,7 +188,7 @@ def chosen_p(
     """The p value of the ratio test of two that were chosen among so many by what they show.
 
     Corrected for all pairs that there are (Bonferroni), so that of equal ones any two are called
-    different in at most one of twenty cases at 0.05. None where nothing is known of the noise.
+    different in at most one of twenty cases at 0.05. None if nothing is known of the noise.
     """
     tested = ratio_test(first, second, paired=paired)
     return None if tested is None else min(1.0, tested.p * math.comb(among, 2))

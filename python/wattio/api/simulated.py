@@ -43,7 +43,7 @@ class Simulated:
 
     @property
     def bound_kept(self) -> bool | None:
-        """Whether every bound was kept; None where no request was answered."""
+        """Whether every bound was kept; None if no request was answered."""
         kept = [bound["kept"] for bound in self.bounds]
         return None if None in kept else all(kept)
 

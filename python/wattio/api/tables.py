@@ -23,7 +23,7 @@ class Table(Mapping[str, NDArray[Any]]):
     """Columns of equal length, by name, in their order.
 
     A column of numbers is an array of float64 with NaN where a value is missing, or of int64; any
-    other is an array of objects with None where one is missing. `len()` is the number of columns,
+    other is an array of objects with None if one is missing. `len()` is the number of columns,
     as of any mapping; `rows` is the number of rows.
     """
 

@@ -19,7 +19,7 @@ READERS = (1, 4)
 
 @dataclass(frozen=True)
 class Setting:
-    """What is asked of the host at one point; `frequency_hz` is None where it is left alone."""
+    """What is asked of the host at one point; `frequency_hz` is None if it is left alone."""
 
     frequency_hz: float | None
     cores: int

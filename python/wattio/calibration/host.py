@@ -30,7 +30,7 @@ _LOOK_S_LEAST = 0.25
 class Host:
     """What can be swept; no frequencies where they cannot be. `lacks` says what cannot, and why.
 
-    `cores` is how many are on. `frequency_max_hz` is None where the host does not tell it.
+    `cores` is how many are on. `frequency_max_hz` is None if the host does not tell it.
     """
 
     root: Path
@@ -131,7 +131,7 @@ def active_cores(root: Path) -> list[int]:
 
 
 def _missing(root: Path, knob: str) -> str | None:
-    """Why a knob cannot be turned; None where it can."""
+    """Why a knob cannot be turned; None if it can."""
     files = list(root.glob(KNOBS[knob].files))
     if not files:
         return f"this host has no {KNOBS[knob].need} (no /{KNOBS[knob].files})"

@@ -17,11 +17,11 @@ from wattio.files.document import text_of
 class Point:
     """One setting, held for a while.
 
-    As asked for: `frequency_hz` (None where it was left alone), `cores`, `load` (share of each
+    As asked for: `frequency_hz` (None if it was left alone), `cores`, `load` (share of each
     active core), `readers` of the drive. As counted, with `phi` a core's frequency over the
     highest: `active` cores, `active_phi` their sum of phi, `busy` the sum of their utilisations,
     `busy_phi` the sum of utilisation times phi, `kiops` thousands of I/Os per second. `power_w` is
-    the mean by the meters, None where they told none. `start_s` and `end_s` are monotonic.
+    the mean by the meters, None if they told none. `start_s` and `end_s` are monotonic.
     """
 
     number: int

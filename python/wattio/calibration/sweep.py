@@ -177,7 +177,7 @@ class _Meters:
 
 
 def mean_power_w(samples: Samples, facts: Facts, start_ns: int, end_ns: int) -> float | None:
-    """Mean power over a stretch of the meter's time; None where samples are missing."""
+    """Mean power over a stretch of the meter's time; None if samples are missing."""
     import numpy as np
 
     known = ~np.isnan(samples.energy_j if facts.counts_energy else samples.power_w)

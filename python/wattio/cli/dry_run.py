@@ -46,7 +46,7 @@ def of_simulation(
 
 
 def _pace(request: Request, simulator: Simulator) -> float | None:
-    """Seconds that a simulated second takes; None where a moment of the load cannot be tried."""
+    """Seconds that a simulated second takes; None if a moment of the load cannot be tried."""
     trial = replace(request, policy=REFERENCE, settings={}, duration_s=TRIAL_S, warmup_s=0.0)
 
     def tried() -> object:
@@ -67,7 +67,7 @@ def _second_time(tried: Callable[[], object], span_s: float) -> float | None:
 
 
 def _span_s(request: Request, facts: Mapping[str, Any]) -> float | None:
-    """Simulated time of a run, with what comes before it; None where nothing tells."""
+    """Simulated time of a run, with what comes before it; None if nothing tells."""
     span_s = request.duration_s
     if span_s is None and "trace" in request.load:
         reading = {key: request.load[key] for key in ("format", "columns") if key in request.load}

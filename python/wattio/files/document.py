@@ -47,7 +47,7 @@ class Document:
     content: Mapping[str, Any]
 
     def line_of(self, place: Place) -> int | None:
-        """The line of a key, or of the nearest table around it; None where neither is found."""
+        """The line of a key, or of the nearest table around it; None if neither is found."""
         lines = _locate(self.text)
         for length in range(len(place), 0, -1):
             if place[:length] in lines:

@@ -46,7 +46,7 @@ class Refused(Exception):  # noqa: N818 (an answer, not a fault)
 
 
 def started(pid: int) -> int | None:
-    """When a process was started, in ticks since the boot; None where there is none."""
+    """When a process was started, in ticks since the boot; None if there is none."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
@@ -408,7 +408,7 @@ class Agent:
             os.chmod(path, request["mode"])
 
     def read(self, request: dict[str, Any]) -> str | None:
-        """The end of a file; None where there is none."""
+        """The end of a file; None if there is none."""
         try:
             with open(request["path"], "rb") as file:
                 size = os.fstat(file.fileno()).st_size

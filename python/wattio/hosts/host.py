@@ -191,7 +191,7 @@ class Host:
         self.ask("write", path=str(path), data=data, mode=mode)
 
     def read(self, path: Path, last_bytes: int | None = None) -> bytes | None:
-        """A file or its end; None where there is none."""
+        """A file or its end; None if there is none."""
         details = {} if last_bytes is None else {"last": last_bytes}
         found = self.ask("read", path=str(path), **details)
         return None if found is None else base64.b64decode(found)

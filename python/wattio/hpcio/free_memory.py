@@ -31,7 +31,7 @@ _GIVEN_UP = ("active_file", "inactive_file", "slab_reclaimable")
 
 
 def available_bytes(root: Path = Path("/")) -> int | None:
-    """Memory that can be had without swapping or being killed; None where nothing tells."""
+    """Memory that can be had without swapping or being killed; None if nothing tells."""
     return min([*_of_host(root), *_of_groups(root)], default=None)
 
 

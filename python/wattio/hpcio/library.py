@@ -81,7 +81,7 @@ def prefix() -> Path:
 
 
 def hdf5() -> Path | None:
-    """The HDF5 that h5py brings along; None where it uses the machine's."""
+    """The HDF5 that h5py brings along; None if it uses the machine's."""
     import h5py
 
     beside = Path(h5py.__file__).parents[1] / "h5py.libs"

@@ -39,7 +39,7 @@ class Channel:
 
 
 def channels(name: str) -> tuple[dict[str | None, Channel], list[str]]:
-    """Every meter in a file by its label (None where it has none), and lines that cannot be read.
+    """Every meter in a file by its label (None if it has none), and lines that cannot be read.
 
     Raises InputError for a file without a sample that can be.
     """

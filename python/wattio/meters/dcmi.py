@@ -48,7 +48,7 @@ class DcmiReading:
 
 
 def parse_reading(text: str) -> DcmiReading | None:
-    """Find the reading in the output; None where there is none. Never raises."""
+    """Find the reading in the output; None if there is none. Never raises."""
     power = _POWER.search(text)
     if power is None:
         return None

@@ -45,7 +45,7 @@ def open_meter(name: str) -> Meter:
 
 
 def _said(root: Path, chip: str, file: str) -> str | None:
-    """What a file of a chip says; None where there is none that can be read."""
+    """What a file of a chip says; None if there is none that can be read."""
     chip_name, _, number = chip.partition("@")
     for folder in sorted((root / "sys/class/hwmon").glob("hwmon*")):
         try:

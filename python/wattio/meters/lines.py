@@ -45,7 +45,7 @@ class Lines:
         self._layout = self._find_layout()
 
     def next_row(self) -> Row | None:
-        """The next row that is whole; None where there is none yet.
+        """The next row that is whole; None if there is none yet.
 
         Raises BadRow for one that cannot be read, after which the next one may be asked for, and
         InputError where this is no such file.

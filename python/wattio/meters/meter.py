@@ -40,7 +40,7 @@ class Reading(NamedTuple):
     `power_w` is the power at that moment, or the mean since the reading before for a meter that
     counts energy (None for its first reading). `energy_j` is the energy since the meter was opened,
     where it counts. `mark` is something of the meter's own that moves on while it lives: its
-    counter, or its own time stamp; None where it has none.
+    counter, or its own time stamp; None if it has none.
     """
 
     utc_ns: int

@@ -46,7 +46,7 @@ class Sample:
 
 
 def parse_sample(line: str) -> Sample | None:
-    """What a line `Time,...,Watts,...,Mark,...` says; None where it says no power."""
+    """What a line `Time,...,Watts,...,Mark,...` says; None if it says no power."""
     fields = line.strip().split(",")
     found = dict(zip(fields[::2], fields[1::2], strict=False))
     try:
@@ -71,7 +71,7 @@ def format_sample(sample: Sample) -> str:
 
 
 def parse_count(line: str) -> int | None:
-    """How many lines follow an answer to `RL`; None if it is no such answer."""
+    """How many lines follow an answer to `RL`; None if it is another answer."""
     found = _COUNT.match(line.strip())
     return int(found[1]) if found else None
 

@@ -20,7 +20,7 @@ _DURATION = re.compile(
 
 
 def link_of(document: Document, key: str) -> str | None:
-    """The path that a document links to; None where it names none on the same server."""
+    """The path that a document links to; None if it names none on the same server."""
     linked = document.get(key)
     return _path(linked.get("@odata.id")) if isinstance(linked, Mapping) else None
 
@@ -40,7 +40,7 @@ def sensor_of(metrics: Document) -> str | None:
 
 
 def power_w_of(kind: Kind, document: Document) -> float | None:
-    """The power that a resource tells, in watts; None where it tells none now.
+    """The power that a resource tells, in watts; None if it tells none now.
 
     Of several entries of PowerControl the first counts: it is the whole; later ones are parts of
     it with those makers that have any.

@@ -93,7 +93,7 @@ def read_file(
 
 
 def newest(path: Path) -> Reading | None:
-    """The last whole record in a file; None where there is none yet."""
+    """The last whole record in a file; None if there is none yet."""
     try:
         with path.open("rb") as file:
             whole = file.seek(0, 2) // RECORD.size

@@ -20,7 +20,7 @@ _MISSING = -1.0
 
 
 class Line(NamedTuple):
-    """A line of the log: when, watts of each channel (None where it told none), its mark."""
+    """A line of the log: when, watts of each channel (None if it told none), its mark."""
 
     time_ns: int
     power_w: dict[str | None, float | None]

@@ -302,7 +302,7 @@ class Conversion:
 
 
 def _mean_w(old_ns: int, old_j: float, new_ns: int, new_j: float) -> float | None:
-    """Mean power between two counts, as meters that count tell it; None where they fell."""
+    """Mean power between two counts, as meters that count tell it; None if they fell."""
     seconds, grown_j = (new_ns - old_ns) / 1e9, new_j - old_j
     if seconds <= 0 or not 0 <= grown_j <= POWER_W_MAX * seconds:
         return None

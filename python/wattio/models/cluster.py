@@ -81,7 +81,7 @@ class Predicted:
     Rates are those with as many clients as it takes. `limit` is what the peak rule allows then,
     `linear` the baseline beside the model: every node as it is now, whatever is bought for it.
     `gain` is the rate over that of the cluster as it is, `gain_per_eur` and `gain_per_w` what of it
-    each euro or watt buys, `rate_per_w` the rate over all power after it; None where price or power
+    each euro or watt buys, `rate_per_w` the rate over all power after it; None if price or power
     is not known. `first_by_eur` and `first_by_w` are shares of draws in which it gains the most.
     """
 
@@ -159,7 +159,7 @@ def advise(
 class _Model:
     """What is drawn of a phase.
 
-    Power, what the servers' processors allow (None where that is not known), which share of a limit
+    Power, what the servers' processors allow (None if that is not known), which share of a limit
     can be had, the rest that it does not explain, and what a cache gives beyond it.
     """
 
@@ -299,7 +299,7 @@ def _as_it_is(model: _Model, now: Draws) -> Predicted:
 
 
 def _per(gain: Draws, cost: float | None) -> Draws | None:
-    """A gain over what it costs; None where that is not known, or nothing."""
+    """A gain over what it costs; None if that is not known, or nothing."""
     return gain / cost if cost else None
 
 

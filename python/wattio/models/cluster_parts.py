@@ -116,7 +116,7 @@ class Cluster:
         return found
 
     def link(self, achieved: Achieved) -> Draws | None:
-        """What one client's link allows; None where the network is not known."""
+        """What one client's link allows; None if the network is not known."""
         link = self._mean_unit(achieved.quantity, "network")
         return None if link is None else link / achieved.client_share
 

@@ -261,7 +261,7 @@ def handing_over(
     """Seconds for a GiB that dedicated cores (`dc`) or nodes (`dn`) hold a simulation up.
 
     Dumps count as `scenario.effective_bytes` has it, with this exponent. From runs that never
-    waited for room in the buffer. None where there is none.
+    waited for room in the buffer. None if there is none.
     """
     name = "copy_s_per_gib" if kind == "dc" else "send_s_per_gib"
     what = f"handing over to dedicated {'cores' if kind == 'dc' else 'nodes'}"

@@ -75,7 +75,7 @@ class Sampling:
 class Sampled:
     """Draws of each parameter, the highest log-likelihood met, and how they were made.
 
-    `sampling` is None where no parameter has any width.
+    `sampling` is None if no parameter has any width.
     """
 
     values: dict[str, Array]

@@ -67,7 +67,7 @@ class Purchase:
     """A purchase for a certain cluster: by which factor sums grow, and what all of it costs.
 
     `factors` are by node and kind. `power_w` is what the cluster draws more; price and power are
-    None where they are not known.
+    None if they are not known.
     """
 
     name: str

@@ -27,7 +27,7 @@ COVERAGE = (0.85, 0.95)
 class Compared:
     """Repetitions of a run, the median of their times, and the predicted one with its interval.
 
-    `line_s` and `always_s` are what the baselines say (`baselines`), None where they cannot.
+    `line_s` and `always_s` are what the baselines say (`baselines`), None if they cannot.
     """
 
     run: Run

@@ -100,7 +100,7 @@ def first_address(text: str) -> str:
 
 
 def _rate_in(content: object, *path: str) -> float | None:
-    """Bits per second at a path; None where there are none."""
+    """Bits per second at a path; None if there are none."""
     for key in path:
         content = content.get(key) if isinstance(content, dict) else None
     bits = content.get("bits_per_second") if isinstance(content, dict) else None

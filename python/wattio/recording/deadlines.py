@@ -50,7 +50,7 @@ class ClockWatch:
         self._offset_ns = first.utc_ns - first.monotonic_ns
 
     def jump_s(self, now: Instant) -> float | None:
-        """By how many seconds it was set since the last call; None where it was not."""
+        """By how many seconds it was set since the last call; None if it was not."""
         before_ns, self._offset_ns = self._offset_ns, now.utc_ns - now.monotonic_ns
         by_ns = self._offset_ns - before_ns
         return by_ns / 1e9 if abs(by_ns) > JUMP_NS else None

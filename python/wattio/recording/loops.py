@@ -21,7 +21,7 @@ _EVENT_WAIT_NS = 50_000_000
 def plan(
     sources: Iterable[tuple[Watched, float | None]],
 ) -> list[tuple[float | None, list[Watched]]]:
-    """Threads: a period in seconds (None where the meter sends by itself), and its meters."""
+    """Threads: a period in seconds (None if the meter sends by itself), and its meters."""
     threads: list[tuple[float | None, list[Watched]]] = []
     shared: dict[float, list[Watched]] = {}
     for watched, rate_hz in sources:

@@ -99,7 +99,7 @@ class Step:
 
 
 def find_step(samples: Samples, load_start_ns: int, load_end_ns: int) -> Step | None:
-    """Fit two levels to the power around the beginning of a load; None where there is no step.
+    """Fit two levels to the power around the beginning of a load; None if there is no step.
 
     The place of the step is where two means explain most of the variance (least squares), looked
     for from the beginning of the load to its end; the lag is its distance from that beginning. The

@@ -185,7 +185,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def drawn(contests: Sequence[Contest], estimated: bool = False) -> Drawn | None:
-    """Every condition over its contest's reference, the best first; None where nothing competes."""
+    """Every condition over its contest's reference, the best first; None if nothing competes."""
     contests = [one for one in contests if len(one.conditions) > 1]
     if not contests:
         return None

@@ -111,7 +111,7 @@ class Ratio:
 
     `interval` and `p_alone` are of this metric alone, `p` is corrected for all of its phase; they
     are None if nothing is known of the noise. A difference of `detectable_share` (0.05 is 5 %)
-    would have been seen; None where that is not known. `test` names the test, `tests` says how many
+    would have been seen; None if that is not known. `test` names the test, `tests` says how many
     metrics p is corrected for.
     """
 
@@ -148,7 +148,7 @@ class Ratio:
 
     @property
     def untold(self) -> str | None:
-        """Why the estimate cannot tell the sides apart, in words; None where it is not for that."""
+        """Why the estimate cannot tell the sides apart, in words; None if it is not for that."""
         tested = self.tested
         if not isinstance(tested, RangedTest) or self.beyond_noise:
             return None

@@ -64,7 +64,7 @@ def describe(root: Path = Path("/")) -> dict[str, Any]:
 
 
 def processor_model(root: Path) -> str | None:
-    """The processor's name as the kernel gives it; None where it gives none."""
+    """The processor's name as the kernel gives it; None if it gives none."""
     for line in _lines(root / "proc/cpuinfo"):
         name, _, value = line.partition(":")
         if name.strip() in ("model name", "Processor", "cpu model", "Hardware"):
@@ -215,7 +215,7 @@ def _glob(folder: Path, pattern: str) -> list[Path]:
 
 
 def _text(path: Path) -> str | None:
-    """What a small file says; None where it is absent or closed to us."""
+    """What a small file says; None if it is absent or closed to us."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:

@@ -55,7 +55,7 @@ def judge(bound: Bound, ours: Outcome, native: Outcome) -> dict[str, Any]:
     """How a run kept a bound. The keys of an entry of `bounds` in `wattio simulate --json`.
 
     `kept`: for the scope "run" by the statistic over the whole run, for "window" by every latency
-    window; None where nothing was answered. `worst`: the statistic over its limit in the worst
+    window; None if nothing was answered. `worst`: the statistic over its limit in the worst
     window. `violation_share`: share of the windows above their limit. Windows count in which both
     runs answered requests.
     """

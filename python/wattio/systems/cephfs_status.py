@@ -49,7 +49,7 @@ def deletes_left(text: str) -> int | None:
     """Files that are deleted and not yet removed, of a metadata server's `perf dump`.
 
     Strays are deleted and wait for somebody who still has them open, or for their turn; the purge
-    queue has those whose objects are to be removed, and are being. None where it does not say.
+    queue has those whose objects are to be removed, and are being. None if it does not say.
     """
     told = _json(text)
     strays = _dict(told.get("mds_cache")).get("num_strays")

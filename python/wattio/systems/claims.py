@@ -281,7 +281,7 @@ def _all(folder: Path) -> Iterator[tuple[Claim, IO[str] | None]]:
 
 
 def _read(name: str, file: IO[str]) -> Claim | None:
-    """A claim; None where it is not one of ours: what it names is removed."""
+    """A claim; None if it is not one of ours: what it names is removed."""
     try:
         told = json.load(file)
         paths = Path(told["result"]), Path(told["scratch"])

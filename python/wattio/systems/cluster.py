@@ -116,7 +116,7 @@ class Cluster(ABC):
     programs: Mapping[str, str]  # what is needed, and the package of each
     file_systems: Collection[str]  # how kernels name the type of such a mount
     servers: ClassVar[Collection[str]]
-    mounter: str | None  # the program of a client's mount; None where it is the kernel
+    mounter: str | None  # the program of a client's mount; None if it is the kernel
 
     def __init__(self, options: ClusterOptions, scratch: Path, managers: int) -> None:
         """Nothing is made before `deploy`. Nodes: managers, data servers, clients."""

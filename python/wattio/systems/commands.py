@@ -51,7 +51,7 @@ def call(part: str, *arguments: str, timeout_s: float = TIMEOUT_S) -> str:
 
 
 def answer(*arguments: str, timeout_s: float = 10.0) -> str | None:
-    """What a program says; None where it fails, is missing or says nothing."""
+    """What a program says; None if it fails, is missing or says nothing."""
     try:
         return call("", *arguments, timeout_s=timeout_s).strip() or None
     except SystemFailed:

@@ -43,7 +43,7 @@ def describe(folder: Path, sys_root: Path = Path("/sys")) -> dict[str, Any]:
 
 
 def whole_disk(number: str, sys_root: Path = Path("/sys")) -> Path | None:
-    """The folder in sysfs of the disk that holds a device `8:1`; None where there is none."""
+    """The folder in sysfs of the disk that holds a device `8:1`; None if there is none."""
     folder = sys_root / "dev" / "block" / number
     if not folder.exists():
         return None
@@ -79,7 +79,7 @@ def loops_below(folder: Path, sys_root: Path = Path("/sys")) -> list[str]:
 
 
 def chosen(schedulers: str) -> str | None:
-    """The scheduler in use of a list such as `[none] mq-deadline`; None where none is marked."""
+    """The scheduler in use of a list such as `[none] mq-deadline`; None if none is marked."""
     found = re.search(r"\[([^\[\]]+)\]", schedulers)
     return found[1] if found else None
 

@@ -20,7 +20,7 @@ def answering(text: str) -> int:
 
 
 def configuration(text: str) -> str | None:
-    """The file that `julea-config` printed; None where it printed none."""
+    """The file that `julea-config` printed; None if it printed none."""
     begin = re.search(r"^\[core\]$", text, re.MULTILINE)
     whole = begin is not None and re.search(r"^\[servers\]$", text, re.MULTILINE) is not None
     return text[begin.start() :] if begin is not None and whole else None

@@ -55,7 +55,7 @@ def master(text: str) -> dict[str, str]:
 
 
 def deletes_left(text: str) -> int | None:
-    """Chunks without a file that are still there, of `mfscli -SIN`; None where it does not say.
+    """Chunks without a file that are still there, of `mfscli -SIN`; None if it does not say.
 
     What lies in the trash, or is sustained for a client that holds on to it, is a file still:
     servers have nothing to do with it yet. Clients hold on to what they had open for ten minutes.

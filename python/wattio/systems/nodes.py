@@ -42,7 +42,7 @@ class Node(Protocol):
         """
 
     def answer(self, *arguments: str, timeout_s: float = ASKED_S) -> str | None:
-        """What a program says; None where it fails, is missing or says nothing."""
+        """What a program says; None if it fails, is missing or says nothing."""
 
     def folder(self, path: Path) -> None:
         """Make a folder, and those above it; one that is there stays."""

@@ -84,7 +84,7 @@ class Deletes(Protocol):
         """Whether what is left when a step has ended belongs to its last phase, or to none."""
 
     def deletes_left(self) -> int | None:
-        """How much of what was deleted is still there; None where nobody says."""
+        """How much of what was deleted is still there; None if nobody says."""
 
     def unsettled(self) -> int | None:
         """The same, with all else that servers do by themselves, such as healing."""

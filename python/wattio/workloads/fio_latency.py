@@ -90,7 +90,7 @@ def _arrays(bins: Mapping[int, int]) -> tuple[Edges, Counts]:
 
 
 def _bins(told: object) -> dict[int, int] | None:
-    """fio's bins; None where there are none, or one cannot be understood."""
+    """fio's bins; None if there are none, or one cannot be understood."""
     if not isinstance(told, dict) or not told:
         return None
     bins: dict[int, int] = {}

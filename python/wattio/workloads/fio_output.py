@@ -64,7 +64,7 @@ class Output:
     jobs: tuple[Job, ...]
 
     def failure(self) -> str | None:
-        """Which job failed, and why; None where all went well."""
+        """Which job failed, and why; None if all went well."""
         for job in self.jobs:
             if job.error:
                 return f'job "{job.name}" ended with error {job.error} ({_errno(job.error)})'

@@ -128,7 +128,7 @@ def _operation(
 
 
 def _bytes(run: Run, row: Row) -> int | None:
-    """What all tasks moved; None where IOR stopped at a time and does not say how far it came."""
+    """What all tasks moved; None if IOR stopped at a time and does not say how far it came."""
     if run.stonewall:
         return None
     if run.tasks is None or run.segments is None or row.block_kib is None:

@@ -82,7 +82,7 @@ def positive(value: float | None) -> float | None:
 
 
 def number(word: str) -> float | None:
-    """A rate or a time of a word; None where it is none."""
+    """The rate or time that a word is; None if it is neither."""
     try:
         return positive(float(word))
     except ValueError:
@@ -90,7 +90,7 @@ def number(word: str) -> float | None:
 
 
 def count(word: str) -> int | None:
-    """A whole number of a word; None where it is none."""
+    """The whole number that a word is; None if it is not one."""
     return int(word) if word.isascii() and word.isdigit() and len(word) < 10 else None
 
 
@@ -134,7 +134,7 @@ def _words(line: str) -> list[str]:
 
 
 def _synced(command: list[str]) -> bool | None:
-    """Whether a command asks for data on the disk; None where a file may ask for it."""
+    """Whether a command asks for data on the disk; None if a file may ask for it."""
     flags = "".join(word for word in command[1:] if _FLAGS.fullmatch(word))
     if {"e", "Y", "B"} & set(flags) or "--posix.odirect" in command:
         return True

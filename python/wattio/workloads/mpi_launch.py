@@ -91,7 +91,7 @@ def probe(options: RankOptions) -> None:
 
 
 def _mpi4py_version(options: RankOptions) -> str | None:
-    """The version that ranks have; None where they cannot run."""
+    """The version that ranks have; None if they cannot run."""
     if options.python is None:
         return version("mpi4py")
     found = processes.first_line((options.python, "-P", "-c", _PROBE)) or ""

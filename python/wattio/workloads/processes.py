@@ -129,7 +129,7 @@ def find(name: str, hint: str) -> str:
 
 
 def first_line(arguments: Sequence[str], timeout_s: float = 10.0) -> str | None:
-    """What a program says first, such as its version; None where it says nothing."""
+    """What a program says first, such as its version; None if it says nothing."""
     try:
         done = subprocess.run(
             arguments, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False

@@ -260,7 +260,7 @@ def _space(root: Path) -> str:
 
 
 def _start(pid: int, root: Path) -> str | None:
-    """When a process began, in ticks; None where there is none."""
+    """When a process began, in ticks; None if there is none."""
     try:
         text = (root / f"proc/{pid}/stat").read_text()
     except OSError:

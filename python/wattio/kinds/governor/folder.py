@@ -86,7 +86,7 @@ class GovernorFolder:
             raise ResultError(message) from error
 
     def summary(self) -> Summary | None:
-        """The daemon's last status; None where it never wrote one."""
+        """The daemon's last status; None if it never wrote one."""
         path = self.path / SUMMARY
         return read_object(Summary, path) if path.exists() else None
 

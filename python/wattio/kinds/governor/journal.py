@@ -91,7 +91,7 @@ class Group(Line):
 
     @property
     def cores_total(self) -> int | None:
-        """How many there are; None where the list is not one."""
+        """How many there are; None if the list is not one."""
         total = 0
         for part in self.cores.split(","):
             found = _RANGE.match(part.strip())

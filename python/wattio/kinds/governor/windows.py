@@ -36,7 +36,7 @@ OF_GROUPS = ("cores", "frequency_hz", "utilisation_clients", "utilisation_backgr
 
 
 def misfit(window: Window, groups: Sequence[str]) -> str | None:
-    """What is wrong with a window's lists; None where they fit the groups."""
+    """What is wrong with a window's lists; None if they fit the groups."""
     for name in OF_GROUPS:
         found = len(getattr(window, name))
         # A daemon that does not know a quantity at all leaves its list empty.

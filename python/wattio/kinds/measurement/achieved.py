@@ -24,7 +24,7 @@ _RATES: tuple[Measure, ...] = ("throughput_mib_s", "iops")
 
 
 def peak_of(folder: MeasurementFolder) -> Peak | None:
-    """The theoretical peak that the study of a result named; None where it named none."""
+    """The theoretical peak that the study of a result named; None if it named none."""
     text = folder.inputs().get("peak")
     if text is None:
         return None

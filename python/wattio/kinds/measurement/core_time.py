@@ -81,7 +81,7 @@ def read(folder: Path, step: str, kind: str = KIND) -> tuple[Answer, ...]:
 
 
 def spent(span: Span, looks: Sequence[Answer], ends: Ends | None = None) -> Spent | None:
-    """What the cores of this machine did within a span; None where nobody looked.
+    """What the cores of this machine did within a span; None if nobody looked.
 
     `ends` are their ticks at its very ends. Raises ResultError for looks that cannot be read.
     """

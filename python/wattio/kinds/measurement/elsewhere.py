@@ -33,7 +33,7 @@ _DROP = "sync && echo 3 > /proc/sys/vm/drop_caches"
 
 @contextlib.contextmanager
 def connected(plan: MeasurementPlan) -> Iterator[Hosts | None]:
-    """All hosts of a study; None where it names none. Raises HostLost, HostRefused."""
+    """All hosts of a study; None if it names none. Raises HostLost, HostRefused."""
     entry = plan.study.hosts
     if entry is None:
         yield None

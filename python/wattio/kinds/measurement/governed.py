@@ -68,7 +68,7 @@ def _by_window(first: Mapping[str, Any], last: Mapping[str, Any]) -> Metrics:
 
 
 def window_seconds(first: Mapping[str, Any], last: Mapping[str, Any]) -> float | None:
-    """The time of the windows that ended between two answers; None where none did."""
+    """The time of the windows that ended between two answers; None if none did."""
     ran_s, by_clock_ns = _risen(first, last, "uptime_s"), _risen(first, last, "utc_ns")
     if ran_s is None:
         return None
@@ -104,7 +104,7 @@ def _of_background(told: Sequence[Answer]) -> Metrics:
 
 
 def backlog_core_s(status: Mapping[str, Any]) -> float | None:
-    """Work of all classes that is due and not done, an estimate; None where it is not told."""
+    """Work of all classes that is due and not done, an estimate; None if it is not told."""
     return _sum_of_classes(status, "backlog_core_s_estimated")
 
 
@@ -140,7 +140,7 @@ def _volume_sums(status: Mapping[str, Any]) -> dict[str, float]:
 def _ratio(
     first: Mapping[str, Any], last: Mapping[str, Any], above: Sequence[str], below: str, *at: str
 ) -> float | None:
-    """The sum of what some counts rose by, over what another one did; None where that did not."""
+    """The sum of what some counts rose by, over what another one did; None if that did not."""
     rises = [_risen(first, last, *at, key) for key in above]
     base = _risen(first, last, *at, below)
     if not base or any(rise is None for rise in rises):
@@ -149,7 +149,7 @@ def _ratio(
 
 
 def _risen(first: Mapping[str, Any], last: Mapping[str, Any], *place: str) -> float | None:
-    """By how much a count rose; None where it is not there, or fell."""
+    """By how much a count rose; None if it is not there, or fell."""
     before, after = _number(first, *place), _number(last, *place)
     if before is None or after is None or after < before:
         return None

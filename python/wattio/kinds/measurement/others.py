@@ -56,7 +56,7 @@ class Look:
 
 
 def look(texts: Texts, heads: Collection[int]) -> Look | None:
-    """Look at the processes of a machine; None where its kernel does not tell them.
+    """Look at the processes of a machine; None if its kernel does not tell them.
 
     Those of the numbers `heads` are ours, each with all that it has started.
     """
@@ -73,7 +73,7 @@ def look(texts: Texts, heads: Collection[int]) -> Look | None:
 
 
 def between(before: Look | None, after: Look | None) -> Others | None:
-    """What others took between two looks; None where one is missing."""
+    """What others took between two looks; None if one is missing."""
     if before is None or after is None:
         return None
     seconds = (after.at.monotonic_ns - before.at.monotonic_ns) / 1e9

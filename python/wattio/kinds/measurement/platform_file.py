@@ -61,7 +61,7 @@ def read(path: Path, names: Sequence[str]) -> dict[str, PlatformEntry]:
 
 
 def of_result(content: object) -> PlatformEntry | None:
-    """What a result's study said of its platform; None where it said nothing. Raises InputError."""
+    """What a result's study said of its platform; None if it said nothing. Raises InputError."""
     if content is None:
         return None
     if not isinstance(content, dict):

@@ -70,7 +70,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Line:
-    """A metric side by side; None where a platform has none.
+    """A metric side by side; None if a platform has none.
 
     `ratios` are over the first platform, one for each of the others.
     """
@@ -126,7 +126,7 @@ class Joined:
         return f"{self.run}: {self.phase}" if self.phase else self.run
 
     def line(self, metric: str) -> Line | None:
-        """The line of a metric; None where fewer than two platforms have it."""
+        """The line of a metric; None if fewer than two platforms have it."""
         return next((line for line in self.lines if line.metric == metric), None)
 
 
@@ -280,7 +280,7 @@ def _value(row: Row, name: str) -> Value | None:
 
 
 def _per_euro(platform: Platform, row: Row, source: str, unit: str) -> Value | None:
-    """A metric over the platform's price; None where that is not known."""
+    """A metric over the platform's price; None if that is not known."""
     value, price_eur = _value(row, source), platform.about.price_eur
     if value is None or price_eur is None:
         return None

@@ -38,7 +38,7 @@ class Account:
 class Deletes:
     """How long servers still deleted after a step.
 
-    `charged_s` is what its last phase is longer for it, None where it is not.
+    `charged_s` is what its last phase is longer for it, None if it is not.
     """
 
     seconds: float

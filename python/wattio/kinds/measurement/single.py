@@ -65,7 +65,7 @@ class Energy:
 class Metered(Generic[Result]):
     """What some work gave, its energy by each meter, and what this machine's cores did meanwhile.
 
-    `spent` is None where the kernel does not show it.
+    `spent` is None if the kernel does not show it.
     """
 
     result: Result

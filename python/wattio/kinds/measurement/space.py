@@ -44,7 +44,7 @@ def shortages(plan: MeasurementPlan, scratch: Path | None = None) -> Iterator[Sh
 
 
 def _room(system: SystemEntry, scratch: Path | None) -> tuple[int, str] | None:
-    """Bytes that a system can take at most, and that in words; None where it cannot be told."""
+    """Bytes that a system can take at most, and that in words; None if it cannot be told."""
     options = system.options
     if system.module != "local" or "device" in options:
         return None

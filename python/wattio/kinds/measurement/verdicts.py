@@ -121,7 +121,7 @@ class Watched:
         """What it says of the energy of a span: counted where it counts, else integrated.
 
         A counter that was lost meanwhile did not tell all of it: its mean powers are integrated.
-        None where that would be a guess: the span holds no sample.
+        None if that would be a guess: the span holds no sample.
         """
         ends_s = bounds(span)
         if self.facts.counts_energy and not self.lost_s(span):
@@ -282,7 +282,7 @@ def _frozen(span: Span, meter: Watched, stills: Iterable[Still]) -> Iterator[Ver
 
 
 def _change_w(witness: Watched | None, start_s: float, end_s: float) -> float | None:
-    """By how much the estimate changed within a stretch; None where there is none."""
+    """By how much the estimate changed within a stretch; None if there is none."""
     if witness is None:
         return None
     inside = (witness.time_s >= start_s) & (witness.time_s <= end_s)

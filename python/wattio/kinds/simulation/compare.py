@@ -82,7 +82,7 @@ def _over_all_pairs(pairs: list[tuple[Recorded, Recorded]]) -> list[Ratio]:
 def _estimates(
     metric: str, left: Sequence[Recorded], right: Sequence[Recorded]
 ) -> tuple[Estimate, Estimate] | None:
-    """A metric of both sides; None where it is not everywhere, or there is nothing to divide by."""
+    """A metric of both sides; None if it is not everywhere, or there is nothing to divide by."""
     if not all(metric in item.metrics for item in [*left, *right]):
         return None
     first, second = (

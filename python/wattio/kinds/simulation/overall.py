@@ -23,7 +23,7 @@ class Overall:
 
     Shares are of native's power (`saving`) and of the oracle's saving (`captured`); `worst_quarter`
     is the quartile below which a quarter of the loads lie. `captured` counts a load whose bound was
-    broken, or whose background work was left undone, as nothing saved. None where no load tells.
+    broken, or whose background work was left undone, as nothing saved. None if no load tells.
     """
 
     label: str

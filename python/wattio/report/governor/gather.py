@@ -85,7 +85,7 @@ class Governed:
         return self.machine.mode == "observe"
 
     def get(self, name: str) -> float | None:
-        """A metric, in shadow mode also under its name as an estimate; None where there is none."""
+        """A metric, in shadow mode also under its name as an estimate; None if there is none."""
         metrics = self.recorded.metrics
         found = metrics.get(name) or metrics.get(f"{name}_estimated")
         return found[0] if found else None

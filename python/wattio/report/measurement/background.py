@@ -100,7 +100,7 @@ def grouped(names: Sequence[Sequence[str]], own: Mapping[str, Course]) -> list[G
 
 
 def drawn(subject: str, step: str, names: Sequence[Sequence[str]], found: Measured) -> Drawn | None:
-    """Systems that are alike but for their law in one panel; None where none has a course."""
+    """Systems that are alike but for their law in one panel; None if none has a course."""
     groups = grouped(names, {one.system: one for one in courses(subject, step, found)})
     if not groups:
         return None

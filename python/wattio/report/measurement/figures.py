@@ -283,7 +283,7 @@ def _peak_axis(axis: Axes, phase: PhasePart, rate: str) -> None:
 
 
 def _peak_scale(phase: PhasePart, rate: str) -> float | None:
-    """Share of the peak for each unit of rate; None where rows have none, or not one alone."""
+    """Share of the peak for each unit of rate; None if rows have none, or not one alone."""
     found = []
     for row in phase.used():
         share, value = row.get("peak_share"), row.get(rate)

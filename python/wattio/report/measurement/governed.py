@@ -59,7 +59,7 @@ def policy(entry: SystemEntry) -> str | None:
 
 
 def twin_of(entry: SystemEntry, among: Sequence[SystemEntry]) -> SystemEntry | None:
-    """The same target at full speed; None where the study has none."""
+    """The same target at full speed; None if the study has none."""
     alike = (one for one in among if policy(one) == FULL_SPEED and _apart(one) == _apart(entry))
     return next(alike, None)
 

@@ -57,7 +57,7 @@ def of_workload(part: WorkloadPart, seen: Seen, found: Measured) -> list[Block]:
 def _of_iteration(
     item: Recorded, known: Sequence[Node], seen: Seen, found: Measured
 ) -> Drawn | None:
-    """The strips of one iteration; None where no node has a sample in it."""
+    """The strips of one iteration; None if no node has a sample in it."""
     place, looked = seen.iterations[item.identity]
     some = [node for node in known if _has_samples(node, place, looked)]
     if not some:

@@ -56,7 +56,7 @@ def _single(meters: Sequence[MeterEntry]) -> list[MeterEntry]:
 
 
 def joules(row: Row, node: Node) -> Estimate | None:
-    """The energy of a node in a phase; None where no iteration told it."""
+    """The energy of a node in a phase; None if no iteration told it."""
     name = "estimated_energy_j" if node.estimate else "energy_j"
     return row.metrics.get(f"{node.label}.{name}")
 
@@ -114,7 +114,7 @@ def _whole(row: Row | None, known: Sequence[Node]) -> tuple[str, str]:
 
 
 def _sum(row: Row, known: Sequence[Node]) -> float | None:
-    """The sum over the nodes; None where one of them told nothing."""
+    """The sum over the nodes; None if one of them told nothing."""
     values = [joules(row, node) for node in known]
     some = [value.mean for value in values if value is not None]
     return sum(some) if len(some) == len(values) else None

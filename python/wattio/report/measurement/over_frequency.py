@@ -44,7 +44,7 @@ class Point:
 
     @property
     def ran_hz(self) -> float | None:
-        """What the cores ran at in the mean; None where nobody looked."""
+        """What the cores ran at in the mean; None if nobody looked."""
         return self.row.mean(RAN)
 
     @property

@@ -113,7 +113,7 @@ def _bounds(record: Record) -> Stretch:
 
 
 def boxes(part: WorkloadPart, seen: Seen, found: Measured) -> Drawn | None:
-    """Box plots of the samples in each phase; None where no phase has any."""
+    """Box plots of the samples in each phase; None if no phase has any."""
     phases = [
         phase
         for phase in part.phases

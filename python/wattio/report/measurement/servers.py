@@ -61,7 +61,7 @@ def _idle(name: str, phase: PhasePart) -> str:
 
 
 def of_phase(name: str, phase: PhasePart, found: Measured) -> Contest | None:
-    """The contest of one phase; None where fewer than two that compete tell what they took."""
+    """The contest of one phase; None if fewer than two that compete tell what they took."""
     roles = {entry.name: entry.role for entry in found.study.system}
     pairs = []
     for row in phase.used():
