@@ -84,7 +84,7 @@ def test_the_guests_kernel_did_what_was_asked(points: list[Point]) -> None:
 def test_the_coefficients_of_the_guest_come_out(points: list[Point], tmp_path: Path) -> None:
     data = DataFolder(tmp_path / "data")
     data.create()
-    data.begin(
+    data.keep(
         Record(
             host="guest",
             begun="2026-01-31T12:00:00+00:00",
