@@ -94,11 +94,20 @@ impl Volume {
         self.segments.live_sectors() as f64 / f64::from(BLOCK_SECTORS)
     }
 
+    /// How full the segments in use are, on average.
+    pub(crate) fn live_share(&self) -> f64 {
+        let used = f64::from(self.geometry.segments - self.segments.free()).max(1.0);
+        self.stored_blocks() / used / f64::from(self.geometry.segment_blocks)
+    }
+
     /// Free segments below which collecting begins, and below which clients soon wait. Few: what is
     /// kept free is missing where dead blocks could gather, and makes each collection dearer.
     fn free_limits(&self) -> (f64, f64) {
-        let floor = f64::from(Segments::held()) + 2.0;
-        (floor + (f64::from(self.geometry.segments) / 64.0).clamp(3.0, 16.0), floor)
+        let needed = f64::from(self.needed_segments());
+        let floor = f64::from(Segments::held()) + 2.0 + needed;
+        // What is emptied while a checkpoint goes on waits for the next one.
+        let spare = (f64::from(self.geometry.segments) / 64.0).clamp(3.0, 16.0).max(needed);
+        (floor + spare, floor)
     }
 
     /// How scarce free segments are: 0 enough, 1 clients wait or soon will.
@@ -125,8 +134,7 @@ impl Volume {
         }
         // How full the next ones are is not known without looking at all: they are about as full
         // as the mean.
-        let used = f64::from(self.geometry.segments - self.segments.free()).max(1.0);
-        let live = (self.stored_blocks() / used) as u64;
+        let live = (self.live_share() * f64::from(self.geometry.segment_blocks)) as u64;
         let (comfort, _) = self.free_limits();
         let segments = (comfort - f64::from(self.segments.free())).max(1.0) as u64;
         let blocks = (live * segments).max(u64::from(self.collector.is_busy()));
@@ -134,7 +142,7 @@ impl Volume {
     }
 
     fn checkpoint_backlog(&self) -> Backlog {
-        let replay = self.replay_blocks() as f64 / REPLAY_BLOCKS as f64;
+        let replay = self.unsaved_blocks() as f64 / REPLAY_BLOCKS as f64;
         let empty = self.segments.empty();
         let scarcity = if empty > 0 { self.scarcity(self.segments.free()) } else { 0.0 };
         let is_due = replay >= 1.0

@@ -31,8 +31,9 @@ pub(crate) struct Checkpoint {
     /// Whether a device was lost, or filled, and the durable superblock does not say so.
     pub(crate) roles_changed: bool,
     pub(crate) closing: Closing,
-    /// Blocks of the log when the last checkpoint began.
+    /// Blocks of the log when the last checkpoint began, and when the durable one did.
     log_blocks: u64,
+    durable_log_blocks: u64,
 }
 
 /// How far closing the volume has come.
@@ -79,6 +80,7 @@ impl Checkpoint {
             roles_changed: false,
             closing: Closing::No,
             log_blocks: 0,
+            durable_log_blocks: 0,
         }
     }
 
@@ -94,6 +96,16 @@ impl Checkpoint {
     pub(crate) const fn is_busy(&self) -> bool {
         self.under_way.is_some() || self.superblock.is_some()
     }
+
+    /// How far it is, for people.
+    pub(crate) fn stage(&self) -> Option<&'static str> {
+        Some(match self.superblock.as_ref().map(|writing| writing.stage) {
+            Some(Stage::FlushBefore) => "flushing the map",
+            Some(Stage::Copies) => "writing the superblock",
+            Some(Stage::FlushAfter) => "flushing the superblock",
+            None => self.under_way.as_ref().map(|_| "writing the map")?,
+        })
+    }
 }
 
 impl Volume {
@@ -103,6 +115,7 @@ impl Volume {
             return;
         }
         self.segments.begin_checkpoint();
+        self.checkpoint_begins();
         self.checkpoint.log_blocks = self.log_blocks();
         self.checkpoint.under_way = Some(UnderWay {
             replay_from: self.log.applied(),
@@ -113,9 +126,14 @@ impl Volume {
         });
     }
 
-    /// Blocks of the log since the last checkpoint began: what a recovery would have to read.
+    /// Blocks of the log that a recovery would have to read: those since the durable checkpoint began.
     #[must_use]
     pub fn replay_blocks(&self) -> u64 {
+        self.log_blocks() - self.checkpoint.durable_log_blocks
+    }
+
+    /// Blocks of the log since the last checkpoint began.
+    pub(crate) fn unsaved_blocks(&self) -> u64 {
         self.log_blocks() - self.checkpoint.log_blocks
     }
 
@@ -251,8 +269,10 @@ impl Volume {
         if is_checkpoint {
             self.checkpoint.area = self.superblock.area;
             self.checkpoint.under_way = None;
+            self.checkpoint.durable_log_blocks = self.checkpoint.log_blocks;
             self.counters.checkpoints += 1;
             self.segments.end_checkpoint();
+            self.checkpoint_ends();
             if self.superblock.is_clean && self.log.is_idle() {
                 self.checkpoint.closing = Closing::Closed;
             }

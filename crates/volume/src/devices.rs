@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 use wattio_pages::Pages;
 
 /// Blocks of shared memory.
@@ -86,6 +87,7 @@ struct Ask<P> {
     succeeded: bool,
     error: Option<io::Error>,
     is_flush: bool,
+    since: Duration,
 }
 
 #[derive(Debug)]
@@ -108,6 +110,8 @@ pub(crate) struct Devices<P> {
     has_lost_one: bool,
     /// Whether no device can be written any more.
     is_lost: bool,
+    /// What time it is.
+    pub(crate) now: Duration,
 }
 
 impl<P> Devices<P> {
@@ -120,6 +124,7 @@ impl<P> Devices<P> {
             turn: 0,
             has_lost_one: false,
             is_lost: false,
+            now: Duration::ZERO,
         }
     }
 
@@ -139,6 +144,12 @@ impl<P> Devices<P> {
     /// Whether anything is to be done or under way.
     pub(crate) fn is_busy(&self) -> bool {
         !self.issued.is_empty()
+    }
+
+    /// What has been asked for longest and is not done, and since when.
+    pub(crate) fn oldest(&self) -> Option<(&P, Duration)> {
+        let asks = self.asks.iter().map(|(_, ask)| (&ask.purpose, ask.since));
+        asks.min_by_key(|&(_, since)| since)
     }
 
     /// Whether no device can be written any more.
@@ -179,7 +190,8 @@ impl<P> Devices<P> {
 
     fn ask(&mut self, purpose: P, is_flush: bool, waiting: usize) -> usize {
         let waiting = waiting as u8;
-        self.asks.insert(Ask { purpose, waiting, succeeded: false, error: None, is_flush })
+        let since = self.now;
+        self.asks.insert(Ask { purpose, waiting, succeeded: false, error: None, is_flush, since })
     }
 
     /// Writes to every device that takes part.

@@ -29,6 +29,7 @@ mod log;
 mod look;
 mod map;
 mod open;
+mod pace;
 mod packing;
 mod reads;
 mod rebuild;

@@ -133,6 +133,11 @@ impl Log {
         (self.submitted, self.finished)
     }
 
+    /// Records that have been given to the devices and have not taken effect.
+    pub(crate) fn flights(&self) -> usize {
+        self.flights.len()
+    }
+
     /// The sequence number before which every record has taken effect.
     pub(crate) fn applied(&self) -> u64 {
         self.flights.front().map_or(self.next_sequence, |flight| flight.header.sequence)

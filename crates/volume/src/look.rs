@@ -6,7 +6,8 @@ use crate::format::DeviceRole;
 use crate::geometry::Geometry;
 use crate::packing::{Compression, SECTOR};
 use crate::request::Piece;
-use crate::volume::Volume;
+use crate::volume::{Purpose, Volume};
+use std::time::Duration;
 use wattio_pages::BLOCK;
 
 impl Volume {
@@ -70,6 +71,44 @@ impl Volume {
         self.segments.free()
     }
 
+    /// Segments that the next checkpoint makes free.
+    #[must_use]
+    pub const fn empty_segments(&self) -> u32 {
+        self.segments.empty()
+    }
+
+    /// Records that have been given to the devices and have not taken effect.
+    #[must_use]
+    pub fn records_under_way(&self) -> usize {
+        self.log.flights()
+    }
+
+    /// How long clients have been waiting for a free segment; `None`: they do not.
+    #[must_use]
+    pub fn starved(&self) -> Option<Duration> {
+        self.pace.starved()
+    }
+
+    /// What the devices have been at for longest, or have not been given yet: what it is for, and for
+    /// how long.
+    #[must_use]
+    pub fn oldest_operation(&self) -> Option<(&'static str, Duration)> {
+        let (purpose, since) = self.devices.oldest()?;
+        Some((purpose.name(), self.pace.now() - since))
+    }
+
+    /// How far the checkpoint is that is under way.
+    #[must_use]
+    pub fn checkpoint_stage(&self) -> Option<&'static str> {
+        self.checkpoint.stage()
+    }
+
+    /// How long the last checkpoint took, until it was durable.
+    #[must_use]
+    pub const fn last_checkpoint(&self) -> Option<Duration> {
+        self.pace.last_checkpoint()
+    }
+
     /// Counts since it was opened.
     #[must_use]
     pub fn counters(&self) -> Counters {
@@ -123,6 +162,24 @@ impl Volume {
             && let Some(pages) = std::sync::Arc::into_inner(part.pages)
         {
             self.recycler.give(pages);
+        }
+    }
+}
+
+impl Purpose {
+    /// Its name, for people.
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Record(_) => "write of a record",
+            Self::Read { .. } => "read",
+            Self::Repair { .. } => "repair",
+            Self::Flush => "flush",
+            Self::Page => "write of the map",
+            Self::Superblock => "write of a superblock",
+            Self::Collect => "read to collect",
+            Self::Scrub => "read to scrub",
+            Self::Rebuild => "read to rebuild",
+            Self::Copy => "write to rebuild",
         }
     }
 }

@@ -63,6 +63,8 @@ pub(crate) struct Segments {
     next_generation: u64,
     /// How many are empty and not yet free.
     empty: u32,
+    /// How many clients were ever given.
+    given_to_clients: u64,
 }
 
 impl Segment {
@@ -101,6 +103,7 @@ impl Segments {
             charged: 0,
             next_generation: epoch << 32,
             empty: 0,
+            given_to_clients: 0,
         }
     }
 
@@ -131,6 +134,7 @@ impl Segments {
             return None;
         }
         let number = self.free.pop_front()?;
+        self.given_to_clients += u64::from(!for_moves);
         let generation = self.next_generation;
         self.next_generation += 1;
         self.mark_open(number, generation);
@@ -249,6 +253,11 @@ impl Segments {
             segment.purpose = Use::Free;
             self.free.push_back(number);
         }
+    }
+
+    /// Segments that clients were ever given.
+    pub(crate) const fn given_to_clients(&self) -> u64 {
+        self.given_to_clients
     }
 
     /// Free segments that clients are not given.

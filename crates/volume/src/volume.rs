@@ -12,6 +12,7 @@ use crate::format::{ExtentKind, Superblock};
 use crate::geometry::Geometry;
 use crate::log::{Ack, Flight, Log};
 use crate::map::Map;
+use crate::pace::Pace;
 use crate::packing::{BLOCK_SECTORS, Compression, Packed, Packer};
 use crate::reads::Reads;
 use crate::rebuild::Rebuild;
@@ -78,6 +79,7 @@ pub struct Volume {
     pub(crate) flush_now: Option<(u64, Vec<Waiting>)>,
     /// Space promised to requests that have not taken effect, in sectors.
     promised: u64,
+    pub(crate) pace: Pace,
     pub(crate) failed: Option<String>,
 }
 
@@ -117,6 +119,7 @@ impl Volume {
             flush_next: Vec::new(),
             flush_now: None,
             promised: 0,
+            pace: Pace::default(),
             failed: None,
             superblock,
         }
@@ -241,6 +244,7 @@ impl Volume {
             self.devices.write(Purpose::Record(record.sequence), offset, &record.parts);
         }
         self.refuse_if_wedged();
+        self.note_starving();
     }
 
     /// The next thing that a device should do.

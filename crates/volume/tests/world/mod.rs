@@ -15,6 +15,7 @@ use rand::{Rng, RngExt};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::HashMap;
 use std::io;
+use std::time::Duration;
 use wattio_pages::BLOCK;
 use wattio_volume::{
     Class, Compression, DeviceRole, Done, Geometry, Io, Op, OpenError, OpenOptions, Part, Recovery,
@@ -194,6 +195,10 @@ impl World {
         }
         self.steps += 1;
         let steps = self.steps;
+        // On every other volume checkpoints take long.
+        if self.plan.seed % 4 < 2 {
+            self.volume.set_time(Duration::from_millis(100 * steps));
+        }
         self.ios.extend(self.slow.extract_if(.., |(until, _)| *until <= steps).map(|(_, io)| io));
     }
 
