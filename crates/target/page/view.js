@@ -106,17 +106,36 @@ function volumes(list) {
   return {
     id: "volumes",
     title: "Volumes",
-    columns: ["export", "reactor", "holds", "segments free", "devices", "written for each block", "damaged"],
+    columns: ["export", "reactor", "holds", "segments free", "devices", "written for each block", "recovery", "damaged"],
     rows: all.map(([reactor, one]) => [
       one.export === "" ? "(no name)" : one.export,
       String(reactor),
       `${as.bytes(one.live_bytes)} of ${as.bytes(one.size_bytes)}${packed(one)}`,
-      `${as.count(one.free_segments)} of ${as.count(one.segments)}`,
-      one.failure ?? one.devices.join(", "),
+      `${as.count(one.free_segments)} of ${as.count(one.segments)}${starved(one)}`,
+      one.failure ?? `${one.devices.join(", ")}${slow(one)}`,
       isNumber(one.write_amplification) ? one.write_amplification.toFixed(2) : as.ABSENT,
+      recovery(one),
       `${as.count(one.damaged_blocks)} blocks, ${as.count(one.repaired_blocks)} repaired`,
     ]),
   };
+}
+
+function starved(volume) {
+  if (!isNumber(volume.starved_s)) return "";
+  const stage = volume.checkpoint_stage === null ? "" : `, ${volume.checkpoint_stage}`;
+  return `; ⚠ clients have waited ${as.span(volume.starved_s)}, ${as.count(volume.empty_segments)} empty${stage}`;
+}
+
+function slow(volume) {
+  const isSlow = isNumber(volume.device_oldest_s) && volume.device_oldest_s >= 1;
+  return isSlow ? `; ${volume.device_oldest} for ${as.span(volume.device_oldest_s)}` : "";
+}
+
+// What a recovery would take, what the last checkpoint took, and the opening at the start.
+function recovery(volume) {
+  const began = isNumber(volume.recovered_bytes) ? `replayed ${as.bytes(volume.recovered_bytes)}` : "opened";
+  const checkpoint = isNumber(volume.checkpoint_s) ? `, checkpoint ${as.latency(volume.checkpoint_s * 1e6)}` : "";
+  return `would replay ${as.bytes(volume.replay_bytes)}${checkpoint}; at the start ${began} in ${as.latency(volume.opened_s * 1e6)}`;
 }
 
 function packed(volume) {

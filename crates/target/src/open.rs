@@ -3,6 +3,7 @@
 use crate::device::{Access, Device, DeviceError, PATIENCE, is_blank};
 use crate::log::{Priority, log};
 use crate::server::{ServerError, Volume};
+use crate::status::Opening;
 use std::time::{Duration, Instant};
 use wattio_volume::{DeviceRole, Disk, OpenError, Recovery, Superblock, open, read_superblock};
 
@@ -11,6 +12,7 @@ use wattio_volume::{DeviceRole, Disk, OpenError, Recovery, Superblock, open, rea
 pub(crate) struct Opened {
     pub(crate) volume: wattio_volume::Volume,
     pub(crate) devices: Vec<Option<Device>>,
+    pub(crate) opening: Opening,
 }
 
 /// A device, and what its superblock says; nothing for one that is new.
@@ -26,7 +28,10 @@ pub(crate) fn open_volume(wanted: &Volume) -> Result<Opened, ServerError> {
     let candidates = candidates(wanted)?;
     let disks = candidates.iter().map(|one| Box::new(one.device.clone()) as Box<dyn Disk>);
     let opened = open(disks.collect(), &wanted.open).map_err(wrong)?;
-    tell_recovery(&wanted.export, &opened.recovery, began.elapsed());
+    let (took, recovery) = (began.elapsed(), opened.recovery);
+    tell_recovery(&wanted.export, &recovery, took);
+    let replayed_blocks = (!recovery.was_clean).then_some(recovery.blocks);
+    let opening = Opening { took, replayed_blocks };
     let mut volume = opened.volume;
     let needed = volume.geometry().device_bytes();
     let mut devices: Vec<Option<Device>> = Vec::new();
@@ -50,7 +55,7 @@ pub(crate) fn open_volume(wanted: &Volume) -> Result<Opened, ServerError> {
         }
         devices.push(Some(candidate.device));
     }
-    Ok(Opened { volume, devices })
+    Ok(Opened { volume, devices, opening })
 }
 
 fn candidates(wanted: &Volume) -> Result<Vec<Candidate>, ServerError> {

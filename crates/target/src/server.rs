@@ -119,7 +119,7 @@ impl Server {
         let (mut exports, mut reactors) = (Vec::new(), Vec::new());
         let mut owned: Vec<Vec<Owned>> = (0..count).map(|_| Vec::new()).collect();
         for (at, wanted) in settings.volumes.iter().enumerate() {
-            let Opened { volume, devices } = open_volume(wanted)?;
+            let Opened { volume, devices, opening } = open_volume(wanted)?;
             exports.push(offered(wanted, volume.bytes(), settings.memory.cache_bytes > 0));
             let reactor = at % count;
             reactors.push(reactor);
@@ -131,6 +131,7 @@ impl Server {
                 export: wanted.export.clone(),
                 volume,
                 devices: devices.map_err(|error| ServerError::Reactor { reactor, error })?,
+                opening,
                 pace: settings.pace,
                 memory: settings.memory,
             });

@@ -3,6 +3,7 @@
 use crate::latency::LatencySummary;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::time::Duration;
 use wattio_nbd::Command;
 use wattio_volume::{DeviceRole, Volume};
 
@@ -78,6 +79,15 @@ pub struct ReactorStatus {
     pub volumes: Vec<VolumeStatus>,
 }
 
+/// How a volume was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Opening {
+    /// How long that took.
+    pub took: Duration,
+    /// Blocks of log that were replayed; `None`: it had been closed.
+    pub replayed_blocks: Option<u64>,
+}
+
 /// A volume.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct VolumeStatus {
@@ -95,6 +105,14 @@ pub struct VolumeStatus {
     pub capacity_bytes: u64,
     /// Segments that can be written to.
     pub free_segments: u32,
+    /// Segments that the next checkpoint makes free.
+    pub empty_segments: u32,
+    /// How long clients have been waiting for a free segment.
+    pub starved_s: Option<f64>,
+    /// What the devices have been at for longest.
+    pub device_oldest: Option<String>,
+    /// For how long they have.
+    pub device_oldest_s: Option<f64>,
     /// All of them.
     pub segments: u32,
     /// Whether each device is `in sync`, `out` or `rebuilding`.
@@ -113,6 +131,16 @@ pub struct VolumeStatus {
     pub buffered_bytes: u64,
     /// Log that a recovery would have to read.
     pub replay_bytes: u64,
+    /// Records that have been given to the devices and have not taken effect.
+    pub records_under_way: usize,
+    /// How far the checkpoint is that is under way.
+    pub checkpoint_stage: Option<String>,
+    /// How long the last checkpoint took, until it was durable.
+    pub checkpoint_s: Option<f64>,
+    /// How long opening the volume took at the start, with its recovery if there was one.
+    pub opened_s: f64,
+    /// Log that was replayed for that; absent: it had been closed.
+    pub recovered_bytes: Option<u64>,
     /// Blocks written to each device for each block that clients wrote.
     pub write_amplification: Option<f64>,
     /// Blocks that clients wrote since it was opened.
@@ -148,7 +176,7 @@ pub struct VolumeStatus {
 impl VolumeStatus {
     /// How a volume stands.
     #[must_use]
-    pub fn of(export: &str, volume: &Volume, in_flight: usize) -> Self {
+    pub fn of(export: &str, volume: &Volume, opening: Opening, in_flight: usize) -> Self {
         const BLOCK: u64 = wattio_volume::BLOCK_BYTES;
         let (geometry, counters) = (volume.geometry(), volume.counters());
         let role = |role: &DeviceRole| match role {
@@ -157,6 +185,7 @@ impl VolumeStatus {
             DeviceRole::Rebuilding => "rebuilding",
         };
         let (scrub_tours, scrub_unrepaired_blocks) = volume.scrub_tours();
+        let oldest = volume.oldest_operation();
         Self {
             export: export.to_owned(),
             size_bytes: volume.bytes(),
@@ -165,6 +194,10 @@ impl VolumeStatus {
             stored_bytes: volume.stored_bytes(),
             capacity_bytes: geometry.capacity_blocks() * BLOCK,
             free_segments: volume.free_segments(),
+            empty_segments: volume.empty_segments(),
+            starved_s: volume.starved().map(|span| span.as_secs_f64()),
+            device_oldest: oldest.map(|(what, _)| what.to_owned()),
+            device_oldest_s: oldest.map(|(_, span)| span.as_secs_f64()),
             segments: geometry.segments,
             devices: volume.roles().iter().map(|one| role(one).to_owned()).collect(),
             failure: volume.failure().map(str::to_owned),
@@ -174,6 +207,11 @@ impl VolumeStatus {
             cache_bytes: volume.cached_blocks() * BLOCK,
             buffered_bytes: volume.buffered_blocks() * BLOCK,
             replay_bytes: volume.replay_blocks() * BLOCK,
+            records_under_way: volume.records_under_way(),
+            checkpoint_stage: volume.checkpoint_stage().map(str::to_owned),
+            checkpoint_s: volume.last_checkpoint().map(|span| span.as_secs_f64()),
+            opened_s: opening.took.as_secs_f64(),
+            recovered_bytes: opening.replayed_blocks.map(|blocks| blocks * BLOCK),
             write_amplification: counters.write_amplification(),
             client_blocks: counters.client_blocks,
             client_stored_bytes: counters.stored_bytes,

@@ -209,6 +209,7 @@ fn of_volume(volume: &VolumeStatus) -> String {
             rounded(volume.client_stored_bytes)
         );
     }
+    text.push_str(&of_recovery(volume, &rounded(volume.replay_bytes)));
     if let Some(failure) = &volume.failure {
         let _ = writeln!(text, "    nothing can be written: {}", printable_line(failure));
     }
@@ -218,6 +219,40 @@ fn of_volume(volume: &VolumeStatus) -> String {
     if volume.damaged_blocks > 0 {
         let (damaged, repaired) = (volume.damaged_blocks, volume.repaired_blocks);
         let _ = writeln!(text, "    {damaged} damaged blocks were found, {repaired} repaired");
+    }
+    text
+}
+
+/// What a recovery took, or would take, and what clients wait for.
+fn of_recovery(volume: &VolumeStatus, replay: &str) -> String {
+    let mut text = format!("    a recovery would replay {replay}; ");
+    let _ = match volume.checkpoint_s {
+        Some(span_s) => write!(text, "the last checkpoint took {span_s:.3} s"),
+        None => write!(text, "no checkpoint yet"),
+    };
+    let _ = match volume.recovered_bytes {
+        Some(bytes) => {
+            let (kib, span_s) = (bytes / 1024, volume.opened_s);
+            writeln!(text, "; recovered at the start in {span_s:.2} s: {kib} KiB of log")
+        }
+        None => writeln!(text, "; opened in {:.2} s", volume.opened_s),
+    };
+    if let Some(span_s) = volume.starved_s {
+        let empty = volume.empty_segments;
+        let _ = write!(
+            text,
+            "    clients have waited {span_s:.1} s for a free segment, {empty} are empty"
+        );
+        if let Some(stage) = &volume.checkpoint_stage {
+            let _ = write!(text, "; checkpoint: {}", printable_line(stage));
+        }
+        text.push('\n');
+    }
+    if let Some((what, span_s)) = volume.device_oldest.as_ref().zip(volume.device_oldest_s)
+        && span_s >= 1.0
+    {
+        let what = printable_line(what);
+        let _ = writeln!(text, "    the devices have been at a {what} for {span_s:.1} s");
     }
     text
 }
@@ -235,6 +270,10 @@ mod tests {
             devices: vec![raw(), raw()],
             failure: Some(raw()),
             compression: raw(),
+            starved_s: Some(2.0),
+            checkpoint_stage: Some(raw()),
+            device_oldest: Some(raw()),
+            device_oldest_s: Some(2.0),
             ..VolumeStatus::default()
         };
         let shown = Shown {
@@ -249,7 +288,8 @@ mod tests {
         };
         let page = page(&shown);
         assert!(page.chars().all(|one| one == '\n' || !one.is_control()), "{page:?}");
-        assert_eq!(page.lines().count(), 7, "{page}");
-        assert_eq!(page.matches("name").count(), 11, "{page}");
+        assert_eq!(page.lines().count(), 10, "{page}");
+        assert!(page.contains("a recovery would replay 0 B; no checkpoint yet; opened in 0.00 s"));
+        assert_eq!(page.matches("name").count(), 13, "{page}");
     }
 }

@@ -70,10 +70,11 @@ impl Reactor {
     pub fn new(parts: Parts, shared: Arc<Shared>) -> io::Result<Self> {
         let mut ring = Ring::new(RING_ENTRIES)?;
         let mut volumes = Volumes::default();
-        for Owned { number, export, volume, devices, pace, memory } in parts.volumes {
+        for Owned { number, export, volume, devices, opening, pace, memory } in parts.volumes {
             let devices = devices.into_iter().map(|device| device.map(|one| ring.add(one)));
             let devices: io::Result<Vec<_>> = devices.map(Option::transpose).collect();
-            volumes.add(number, export, VolumeLane::new(number, volume, devices?, pace, memory));
+            let lane = VolumeLane::new(number, (volume, opening), devices?, pace, memory);
+            volumes.add(number, export, lane);
         }
         let mut listeners = Vec::new();
         for (number, Listener { socket, is_tcp }) in parts.listeners.into_iter().enumerate() {
@@ -134,6 +135,7 @@ impl Reactor {
             self.turns += 1;
             // What came while the last turn went on came in the middle of it, on average.
             self.normal.begin_turn(if has_come { former + (now - former) / 2 } else { now });
+            self.volumes.lanes().for_each(|(_, lane)| lane.begin_turn(now));
             let is_idle = !self.take_all();
             self.hand_over();
             if !is_idle {
@@ -284,9 +286,10 @@ impl Reactor {
         let mut left = Left::Nothing;
         let mut backlogs = [Backlog::default(); CLASSES.len()];
         let published = self.shared.published(self.number);
-        for (_, lane) in self.volumes.lanes() {
+        for (name, lane) in self.volumes.named_lanes() {
             left = left.sooner(lane.work(now, is_idle, published, random));
             lane.turn(&mut self.ring, &mut self.answers);
+            left = left.sooner(lane.watch(name, now));
             for (sum, backlog) in backlogs.iter_mut().zip(lane.backlogs()) {
                 sum.blocks += backlog.blocks;
                 sum.urgency = sum.urgency.max(backlog.urgency);

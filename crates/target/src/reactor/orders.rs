@@ -85,8 +85,9 @@ impl Reactor {
 
     fn status(&self) -> ReactorStatus {
         let volumes = self.volumes.named();
-        let volumes =
-            volumes.map(|(_, name, lane)| VolumeStatus::of(name, lane.volume(), lane.in_flight()));
+        let volumes = volumes.map(|(_, name, lane)| {
+            VolumeStatus::of(name, lane.volume(), lane.opening(), lane.in_flight())
+        });
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         ReactorStatus {
             number: self.number,

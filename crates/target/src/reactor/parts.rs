@@ -1,6 +1,7 @@
 //! What a reactor is made of.
 
 use crate::normal::Offer;
+use crate::status::Opening;
 use crate::volume::{Pace, VolumeMemory};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -28,6 +29,8 @@ pub struct Owned {
     pub volume: Volume,
     /// Its devices, in its order.
     pub devices: Vec<Option<OwnedFd>>,
+    /// How it was opened.
+    pub opening: Opening,
     /// How often it is scrubbed.
     pub pace: Pace,
     /// Memory for its blocks.

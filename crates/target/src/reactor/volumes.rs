@@ -60,6 +60,11 @@ impl Volumes {
         places.filter_map(|(number, place)| Some((number, &mut place.as_mut()?.lane)))
     }
 
+    /// All that are here, with their names.
+    pub fn named_lanes(&mut self) -> impl Iterator<Item = (&str, &mut VolumeLane)> {
+        self.0.iter_mut().flatten().map(|place| (place.name.as_str(), &mut place.lane))
+    }
+
     /// All that are here, with their numbers and names.
     pub fn named(&self) -> impl Iterator<Item = (usize, &str, &VolumeLane)> {
         let places = self.0.iter().enumerate();

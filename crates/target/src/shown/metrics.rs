@@ -185,9 +185,51 @@ const VOLUMES: &[Metric<VolumeStatus>] = &[
     ("wattio_volume_segments_free", "Segments that can be written to.", Kind::Gauge, |volume| {
         Some(f64::from(volume.free_segments))
     }),
+    (
+        "wattio_volume_segments_empty",
+        "Segments that the next checkpoint makes free.",
+        Kind::Gauge,
+        |volume| Some(f64::from(volume.empty_segments)),
+    ),
     ("wattio_volume_segments", "All segments of a volume.", Kind::Gauge, |volume| {
         Some(f64::from(volume.segments))
     }),
+    (
+        "wattio_volume_starved_seconds",
+        "How long clients have been waiting for a free segment.",
+        Kind::Gauge,
+        |volume| Some(volume.starved_s.unwrap_or(0.0)),
+    ),
+    (
+        "wattio_volume_device_oldest_seconds",
+        "How long the devices have been at the operation that takes longest.",
+        Kind::Gauge,
+        |volume| volume.device_oldest_s,
+    ),
+    (
+        "wattio_volume_checkpoint_seconds",
+        "How long the last checkpoint took, until it was durable.",
+        Kind::Gauge,
+        |volume| volume.checkpoint_s,
+    ),
+    (
+        "wattio_volume_replay_bytes",
+        "Log that a recovery would have to read.",
+        Kind::Gauge,
+        |volume| Some(volume.replay_bytes as f64),
+    ),
+    (
+        "wattio_volume_opened_seconds",
+        "How long opening the volume took at the start, with its recovery if there was one.",
+        Kind::Gauge,
+        |volume| Some(volume.opened_s),
+    ),
+    (
+        "wattio_volume_recovered_bytes",
+        "Log that was replayed at the start; absent if the volume had been closed.",
+        Kind::Gauge,
+        |volume| volume.recovered_bytes.map(|bytes| bytes as f64),
+    ),
     (
         "wattio_volume_devices_in_sync",
         "Devices of a volume that have all of it.",

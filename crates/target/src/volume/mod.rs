@@ -4,11 +4,13 @@ mod background;
 mod budget;
 mod order;
 mod partial;
+mod stall;
 
 pub use background::{DEVICE_DEPTH, Left, Pace};
 pub use budget::Rates;
 
 use crate::messages::{Answer, Ask, Change, Kind, Tag, ToNormal};
+use crate::status::Opening;
 use crate::token::Token;
 use background::Background;
 use order::Order;
@@ -54,6 +56,7 @@ pub struct VolumeMemory {
 pub struct VolumeLane {
     number: usize,
     volume: Volume,
+    opening: Opening,
     devices: Vec<Option<Handle>>,
     flights: Slab<Flight>,
     partials: Slab<Partial>,
@@ -70,13 +73,17 @@ pub struct VolumeLane {
     is_paused: bool,
     /// Requests so far.
     requests: u64,
+    /// What the volume counts time from.
+    epoch: Instant,
+    /// Since when clients wait for space, if that was told.
+    stalled_since: Option<Instant>,
 }
 
 impl VolumeLane {
     /// The lane of the volume of export `number`; its devices belong to the reactor's ring.
     pub fn new(
         number: usize,
-        mut volume: Volume,
+        (mut volume, opening): (Volume, Opening),
         devices: Vec<Option<Handle>>,
         pace: Pace,
         memory: VolumeMemory,
@@ -85,6 +92,7 @@ impl VolumeLane {
         Self {
             number,
             volume,
+            opening,
             devices,
             flights: Slab::new(),
             partials: Slab::new(),
@@ -97,12 +105,24 @@ impl VolumeLane {
             answers: Vec::new(),
             is_paused: false,
             requests: 0,
+            epoch: Instant::now(),
+            stalled_since: None,
         }
     }
 
     /// The volume, to look at.
     pub const fn volume(&self) -> &Volume {
         &self.volume
+    }
+
+    /// How it was opened.
+    pub const fn opening(&self) -> Opening {
+        self.opening
+    }
+
+    /// A turn of the reactor begins.
+    pub fn begin_turn(&mut self, now: Instant) {
+        self.volume.set_time(now.saturating_duration_since(self.epoch));
     }
 
     /// Requests that are under way.
