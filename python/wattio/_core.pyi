@@ -25,6 +25,7 @@ __all__ = [
     "check_daemon_config",
     "check_policy",
     "check_server",
+    "check_target_config",
     "check_trace_reading",
     "oracle",
     "parse_quantity",
@@ -263,6 +264,13 @@ def check_daemon_config(text: str, path: str) -> None:
     """Check a configuration of `wattiod` (TOML text), without looking at any host.
 
     Raises InputError with the words of `wattiod check`: `path`, line or key, what is wrong.
+    """
+
+def check_target_config(text: str, path: str) -> list[str]:
+    """Check a configuration of `wattio-target` (TOML text), without looking at devices.
+
+    Returns the names of its exports. Raises InputError with the words of `wattio-target check`: `path`,
+    line or key, what is wrong.
     """
 
 def power_meters(root: str = ...) -> list[dict[str, str | None]]:

@@ -113,7 +113,15 @@ def _daemon(source: Document, _: Simulator) -> str:
     return f"configuration of wattiod for {source.content['name']}"
 
 
+def _target(source: Document) -> str:
+    exports = _core.check_target_config(source.text, str(source.path))
+    count = len(exports)
+    return f"configuration of wattio-target with {count} export{'s' if count > 1 else ''}"
+
+
 def _policy(source: Document, simulator: Simulator) -> str:
+    if isinstance(source.content.get("export"), list):
+        return _target(source)
     if "group" in source.content:  # A daemon's that lacks [latency], which is its first fault.
         return _daemon(source, simulator)
     parsed = document.validate(PolicyFile, source)
@@ -200,5 +208,5 @@ _CHECKS = {
 }
 """What checks a file, by the table that only such a file has."""
 
-_LISTS = {"purchase": _purchases, "platform": _platforms}
+_LISTS = {"export": _target, "purchase": _purchases, "platform": _platforms}
 """What checks a file, by the list of tables that only such a file has."""

@@ -16,6 +16,7 @@ use wattio_host::lock::Lock;
 use wattio_host::power::sampler::{Sampled, Sampler};
 use wattio_host::power::{Meter, Meters};
 use wattio_host::{DaemonConfig, LinuxMachine, Root};
+use wattio_target::config::Config as TargetConfig;
 use wattio_units::{Seconds, Watts};
 
 create_exception!(
@@ -42,6 +43,14 @@ fn refused(error: impl std::fmt::Display) -> PyErr {
 pub fn check_daemon_config(text: &str, path: &str) -> PyResult<()> {
     let checked = DaemonConfig::from_toml(text);
     checked.map(|_| ()).map_err(|error| Fault::new(format!("{path}: {error}")).into())
+}
+
+/// Checks a configuration of `wattio-target`, without looking at devices; the exports' names.
+#[pyfunction]
+pub fn check_target_config(text: &str, path: &str) -> PyResult<Vec<String>> {
+    let checked = TargetConfig::from_toml(text);
+    let config = checked.map_err(|error| Fault::new(format!("{path}: {error}")))?;
+    Ok(config.exports.into_iter().map(|export| export.name).collect())
 }
 
 /// The power meters of the host, also those that cannot be read now.

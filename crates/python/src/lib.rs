@@ -60,7 +60,8 @@ mod core {
     use super::error::InputError;
     #[pymodule_export]
     use super::host::{
-        HeldKnobs, HostError, PowerMeter, PowerSampler, check_daemon_config, power_meters,
+        HeldKnobs, HostError, PowerMeter, PowerSampler, check_daemon_config, check_target_config,
+        power_meters,
     };
     #[pymodule_export]
     use super::power::{PowerModel, assumed_power_model};
