@@ -1,4 +1,4 @@
-//! The long form of `simulation.rs`: half a million requests, six thousand crashes. With
+//! The long form of `simulation.rs`: over half a million requests, six thousand crashes. With
 //! `WATTIO_SEED`, the first seed, it is four times as long; a failure names the seed to replay.
 
 mod world;
