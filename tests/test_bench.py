@@ -79,6 +79,21 @@ def test_the_peer_of_a_load_is_the_one_that_takes_the_least() -> None:
     assert (found.name, found.peer_name) == ("depth-1", "b")
     assert found.ratio == pytest.approx(2.0)
     assert "a 30.0, b 21.0, wattio-target 11.0" in found.note
+    assert (found.reached, found.hope_reached) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("ours_us", "reached", "hoped"), [(6, True, True), (9, True, False), (11, False, False)]
+)
+def test_a_request_may_take_what_it_takes_the_best_peer(
+    ours_us: float, reached: bool, hoped: bool
+) -> None:
+    def rounds(each_us: float) -> list[Timed[int]]:
+        return [Timed(1000, 1e-3 * each_us, 1.0)]
+
+    taken = {"a": rounds(10), "b": rounds(20), serving.OURS: rounds(ours_us)}
+    found = serving.line("saturation", taken)
+    assert (found.reached, found.hope_reached) == (reached, hoped)
 
 
 def test_without_the_target_there_are_no_lines_and_that_is_said(
