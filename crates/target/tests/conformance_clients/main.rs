@@ -175,7 +175,7 @@ fn fio_verifies_after_a_kill() {
     for reactors in [1, 2] {
         let mut target = Target::start("64MiB", reactors);
         for round in 0..4 {
-            fio_verifies_over_a_kill(&mut target, round, &[]);
+            fio_verifies_over_a_kill(&mut target, round, ("14m", "16m"), &[]);
         }
         target.stop();
         target.check();
@@ -183,7 +183,13 @@ fn fio_verifies_after_a_kill() {
 }
 
 /// One round of it.
-fn fio_verifies_over_a_kill(target: &mut Target, round: u32, more: &[&str]) {
+fn fio_verifies_over_a_kill(
+    target: &mut Target,
+    round: u32,
+    (size, apart): (&str, &str),
+    more: &[&str],
+) -> serde_json::Value {
+    let (size, apart) = (format!("--size={size}"), format!("--offset_increment={apart}"));
     let uri = format!("--uri={}", target.uri());
     let seed = format!("--randseed={round}");
     let common = [
@@ -192,8 +198,8 @@ fn fio_verifies_over_a_kill(target: &mut Target, round: u32, more: &[&str]) {
         &uri,
         &seed,
         "--numjobs=4",
-        "--size=14m",
-        "--offset_increment=16m",
+        &size,
+        &apart,
         "--iodepth=8",
         "--rw=randwrite",
         "--bsrange=512-32k",
@@ -207,23 +213,37 @@ fn fio_verifies_over_a_kill(target: &mut Target, round: u32, more: &[&str]) {
         "--verify_state_save=0",
     ];
     prints("fio", &[&common[..], more, &["--do_verify=0"]].concat());
+    let before = target.status();
     target.kill();
     target.check();
     target.serve();
     prints("fio", &[&common[..], &["--verify_only=1"]].concat());
+    before
 }
 
-/// The same while a law takes reactors away and gives them back, and what runs on them moves.
+/// The same while a law takes reactors away and gives them back, what runs on them moves, and the
+/// segments are so full that they are collected all the while.
 #[test]
 #[ignore = "needs fio"]
-fn fio_verifies_while_a_law_governs() {
+fn fio_verifies_while_a_law_governs_and_segments_are_collected() {
     let law = ["--policy", "foresight", "--idle", "poll", "--set", "plf=1.0"];
-    let mut target = Target::start_with("64MiB", 3, &law);
+    let mut target = Target::made("128MiB", 3, &["--spare", "0.12"], &law);
+    let uri = format!("--uri={}", target.uri());
+    let fill = ["--name=fill", "--ioengine=nbd", &uri, "--rw=write", "--bs=1m", "--size=128m"];
+    prints("fio", &fill);
     let mut changes = 0;
     for round in 0..2 {
         // Some seconds for each of them: a law looks twice a second.
-        fio_verifies_over_a_kill(&mut target, round, &["--rate=2500k"]);
-        changes += target.status()["counts"]["setting_changes"].as_u64().unwrap();
+        let status =
+            fio_verifies_over_a_kill(&mut target, round, ("28m", "32m"), &["--rate=2500k"]);
+        changes += status["counts"]["setting_changes"].as_u64().unwrap();
+        let reactors = status["reactors"].as_array().unwrap().iter();
+        let mut volumes = reactors.flat_map(|reactor| reactor["volumes"].as_array().unwrap());
+        let volume = volumes.next().unwrap();
+        let of = |key: &str| volume[key].as_f64().unwrap();
+        let full = of("live_bytes") / (of("segments") * f64::from(1 << 20));
+        assert!(full >= 0.85, "{full} of the segments: {volume}");
+        assert!(of("collected_segments") > 50.0, "{volume}");
     }
     assert!(changes > 0, "the law has changed nothing");
     target.stop();
