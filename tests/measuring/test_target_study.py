@@ -97,6 +97,21 @@ def test_the_study_is_whole_at_each_scale(scale: str | None) -> None:
     assert [one["name"] for one in jobs] == ["cold", "depth-1", "rate-5000", "saturation"]
 
 
+def test_training_is_that_of_both_versions_of_mlperf_storage() -> None:
+    """v0.5 is what document 002 measures; each lasts some seconds, so that a law can act."""
+    made = planned(None)
+    trained = [one for one in made.study.workload if one.kind == "training"]
+    assert {str(one.options["model"]) for one in trained} == {
+        "unet3d-v0.5",
+        "bert-v0.5",
+        "unet3d-h100",
+        "resnet50-h100",
+        "cosmoflow-h100",
+    }
+    for one in trained:
+        assert 5 <= made.work(one).seconds_guess(1) <= 15
+
+
 def test_the_short_form_takes_less_than_five_minutes() -> None:
     """By what its workloads guess, with half a second for each server's start and its end."""
     made = planned("small")
