@@ -82,6 +82,14 @@ def test_the_page_of_the_target_is_the_same_with_other_contents(browser: Chromiu
         assert browser.evaluate(f"{rows}.map((one) => one.textContent)") == ["reactors"]
         browser.wait("document.getElementById('reactors').textContent.endsWith(' of 8')")
         browser.wait("document.getElementById('events').innerText.includes('stable')")
+        cells = "[...document.querySelectorAll('#volumes td')].map((one) => one.textContent)"
+        shown = browser.evaluate(cells)
+        assert shown[3] == "3 of 40; ⚠ clients have waited 4 s, 2 empty, flushing the map"
+        assert shown[4] == "in sync; flush for 5 s"
+        recovery = (
+            "would replay 3.00 MiB, checkpoint 20.0 ms; at the start replayed 1.00 MiB in 500 ms"
+        )
+        assert shown[6] == recovery
         assert browser.console == []
     finally:
         target.kill()

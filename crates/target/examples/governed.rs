@@ -30,6 +30,7 @@ use wattio_target::plant::{
     CLASSES, Governed, Layout, ReactorCounters, Reactors, Setting, TargetPlant,
 };
 use wattio_target::shown::WattioTarget;
+use wattio_target::status::{ReactorStatus, VolumeStatus};
 use wattio_units::Hertz;
 
 const START_NS: u64 = 1_770_000_000_000_000_000;
@@ -61,6 +62,29 @@ fn journal(results: &Path, policy: &str, clock: &Played) -> std::io::Result<Jour
     Journal::create(results, "made up", &stamp(clock.utc_ns(), policy), "", &facts)
 }
 
+/// Clients of this volume wait for a checkpoint, which waits for a flush.
+fn volume() -> VolumeStatus {
+    VolumeStatus {
+        export: "disk".to_owned(),
+        size_bytes: 1 << 30,
+        live_bytes: 1 << 29,
+        compression: "none".to_owned(),
+        free_segments: 3,
+        empty_segments: 2,
+        segments: 40,
+        devices: vec!["in sync".to_owned()],
+        starved_s: Some(4.0),
+        device_oldest: Some("flush".to_owned()),
+        device_oldest_s: Some(5.0),
+        checkpoint_stage: Some("flushing the map".to_owned()),
+        replay_bytes: 3 << 20,
+        checkpoint_s: Some(0.02),
+        opened_s: 0.5,
+        recovered_bytes: Some(1 << 20),
+        ..VolumeStatus::default()
+    }
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let value = |key: &str| words.iter().find_map(|word| word.strip_prefix(key)?.strip_prefix('='));
@@ -77,6 +101,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let model = PowerModel::from_toml(ASSUMED_POWER_MODEL)?;
     let ledger = Ledger::new(Some(model), None, vec![Hertz(1e9)]);
     let mut governing = Governing::new(governed, named, ledger, journal, &clock);
+
+    let (number, volumes) = (0, vec![volume()]);
+    governing.learn(vec![ReactorStatus { number, volumes, ..ReactorStatus::default() }]);
 
     let (publish, shown) = tokio::sync::watch::channel(Arc::new(governing.shown(&clock)));
     let (requests, asked) = mpsc::channel::<ServiceRequest<WattioTarget>>();
