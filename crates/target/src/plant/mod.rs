@@ -241,6 +241,8 @@ impl<R: Reactors> TargetPlant<R> {
                 frequency: held.frequency,
                 utilisation_clients: share(sum(|work| work.clients_ns)),
                 utilisation_background: share(sum(|work| work.background_ns)),
+                // What waits for a core lies in the kernel's sockets, uncounted; what waits here (for the
+                // log, for a segment) waits for devices.
                 queued: None,
                 waited_for_drives: sum(|work| work.device_returns) > 0,
             }
