@@ -5,13 +5,10 @@
 //! are not counted. The kernel counts whole milliseconds; within a millisecond the sum is
 //! interpolated with the last mean, see `interpolated.rs`.
 
-use super::differences::{Differences, Totals, sum_windows};
-use super::interpolated::InterpolatedSum;
+use super::counted::{Counted, Counters};
 use crate::Root;
-use crate::kept_files::KeptFiles;
 use serde::Deserialize;
-use wattio_governor::{LatencySample, LatencySource, SourceError};
-use wattio_units::Seconds;
+use wattio_governor::SourceError;
 
 const FILE: &str = "/proc/diskstats";
 /// The kernel's sectors are of this size, whatever the device's are.
@@ -24,23 +21,6 @@ pub struct Config {
     /// Names of block devices as in `/proc/diskstats`: `["nvme0n1"]`. Where devices are stacked
     /// (a RAID over disks), name one layer only, or each request is counted once a layer.
     pub devices: Vec<String>,
-}
-
-/// One device's counters since it appeared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counters {
-    /// Completed reads.
-    pub reads: u64,
-    /// Completed writes.
-    pub writes: u64,
-    /// Sectors of 512 bytes read and written.
-    pub sectors: u64,
-    /// Milliseconds of reads; the kernel counts in 32 bits, so it wraps within days.
-    pub reading_ms: u32,
-    /// Milliseconds of writes; wraps too.
-    pub writing_ms: u32,
-    /// Requests that the device has and did not complete yet.
-    pub under_way: u64,
 }
 
 /// The counters of a device in the text of `/proc/diskstats`; `None` if it is not listed.
@@ -71,14 +51,15 @@ pub fn parse(text: &str, device: &str) -> Result<Option<Counters>, String> {
     );
     let under_way = next("requests under way")?;
     let sectors = read_sectors.saturating_add(written_sectors);
+    let bytes = sectors.saturating_mul(SECTOR_BYTES);
     // Some kernels printed the milliseconds in 64 bits: their low half wraps alike.
     Ok(Some(Counters {
         reads,
         writes,
-        sectors,
+        bytes,
         reading_ms: reading_ms as u32,
         writing_ms: writing_ms as u32,
-        under_way,
+        under_way: Some(under_way),
     }))
 }
 
@@ -87,126 +68,49 @@ pub fn devices(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| line.split_ascii_whitespace().nth(2))
 }
 
-/// The source.
-#[derive(Debug)]
-pub struct Diskstats {
-    name: String,
-    files: KeptFiles,
-    disks: Vec<Disk>,
-}
-
-#[derive(Debug)]
-struct Disk {
-    device: String,
-    last: Option<Counters>,
-    busy_ms: u64,
-    fine: InterpolatedSum,
-    differences: Differences,
-}
-
-impl Diskstats {
-    /// Reads the counters for the first time.
-    ///
-    /// # Errors
-    /// When a device is not there, or is a partition of another one that is named too.
-    pub fn open(config: &Config, root: &Root) -> Result<Self, SourceError> {
-        let name = format!("diskstats {}", config.devices.join(" "));
-        let refused = |message: String| SourceError::new(&name, message);
-        let text = root.read(FILE).map_err(|error| refused(format!("{FILE}: {error}")))?;
-        let there = || devices(&text).collect::<Vec<_>>().join(", ");
-        if config.devices.is_empty() {
-            return Err(refused(format!("devices is empty; there are {}", there())));
+/// Reads the counters for the first time.
+///
+/// # Errors
+/// When a device is not there, or is a partition of another one that is named too.
+pub fn open(config: &Config, root: &Root) -> Result<Counted, SourceError> {
+    let name = format!("diskstats {}", config.devices.join(" "));
+    let refused = |message: String| SourceError::new(&name, message);
+    let text = root.read(FILE).map_err(|error| refused(format!("{FILE}: {error}")))?;
+    let there = || devices(&text).collect::<Vec<_>>().join(", ");
+    if config.devices.is_empty() {
+        return Err(refused(format!("devices is empty; there are {}", there())));
+    }
+    for (at, device) in config.devices.iter().enumerate() {
+        if !devices(&text).any(|name| name == device) {
+            return Err(refused(format!("no block device {device:?}; there are {}", there())));
         }
-        for (at, device) in config.devices.iter().enumerate() {
-            if !devices(&text).any(|name| name == device) {
-                return Err(refused(format!("no block device {device:?}; there are {}", there())));
-            }
-            let whole = |other: &&String| root.exists(&format!("/sys/block/{other}/{device}"));
-            if let Some(whole) = config.devices.iter().find(whole) {
-                return Err(refused(format!(
-                    "{device} is a part of {whole}: its requests would count twice; name one"
-                )));
-            }
-            let switch = format!("/sys/block/{device}/queue/iostats");
-            if root.read(&switch).is_ok_and(|value| value == "0") {
-                return Err(refused(format!("{device} is not counted; write 1 to {switch}")));
-            }
-            if config.devices.iter().take(at).any(|other| other == device) {
-                return Err(refused(format!("{device} is named twice; name it once")));
-            }
+        let whole = |other: &&String| root.exists(&format!("/sys/block/{other}/{device}"));
+        if let Some(whole) = config.devices.iter().find(whole) {
+            return Err(refused(format!(
+                "{device} is a part of {whole}: its requests would count twice; name one"
+            )));
         }
-        let disks = config.devices.iter().map(|device| Disk::new(&name, device)).collect();
-        let mut source = Self { name, files: KeptFiles::new(root), disks };
-        source.sample(Seconds(0.0))?;
-        Ok(source)
-    }
-}
-
-impl LatencySource for Diskstats {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn sample(&mut self, now: Seconds) -> Result<Option<LatencySample>, SourceError> {
-        let text = self
-            .files
-            .read(FILE)
-            .map_err(|error| SourceError::new(&self.name, format!("{FILE}: {error}")))?;
-        sum_windows(self.disks.iter_mut().map(|disk| disk.window(now, &text, &self.name)))
-    }
-}
-
-impl Disk {
-    fn new(source_name: &str, device: &str) -> Self {
-        Self {
-            device: device.to_owned(),
-            last: None,
-            busy_ms: 0,
-            fine: InterpolatedSum::default(),
-            differences: Differences::new(format!("{source_name}: {device}")),
+        let switch = format!("/sys/block/{device}/queue/iostats");
+        if root.read(&switch).is_ok_and(|value| value == "0") {
+            return Err(refused(format!("{device} is not counted; write 1 to {switch}")));
+        }
+        if config.devices.iter().take(at).any(|other| other == device) {
+            return Err(refused(format!("{device} is named twice; name it once")));
         }
     }
-
-    fn window(
-        &mut self,
-        at: Seconds,
-        text: &str,
-        source_name: &str,
-    ) -> Result<Option<LatencySample>, SourceError> {
-        let counters = parse(text, &self.device)
-            .map_err(|message| SourceError::new(source_name, message))?
-            .ok_or_else(|| SourceError::new(source_name, format!("{} is gone", self.device)))?;
-        let same = |last: &Counters| counters.reads >= last.reads && counters.writes >= last.writes;
-        // Milliseconds that went back have wrapped, unless the device was taken out and put in.
-        if let Some(last) = self.last.filter(same) {
-            let grown = |new: u32, old: u32| u64::from(new.wrapping_sub(old));
-            let busy_ms = grown(counters.reading_ms, last.reading_ms)
-                + grown(counters.writing_ms, last.writing_ms);
-            self.busy_ms = self.busy_ms.saturating_add(busy_ms);
-        }
-        self.last = Some(counters);
-        let requests = counters.reads.saturating_add(counters.writes);
-        self.differences.window(
-            at,
-            Totals {
-                requests,
-                under_way: Some(counters.under_way),
-                latency_us_sum: Some(self.fine.sum_ms(self.busy_ms, requests) * 1e3),
-                bytes_sum: Some(counters.sectors.saturating_mul(SECTOR_BYTES)),
-                reads: Some(counters.reads),
-                buckets: None,
-            },
-        )
-    }
+    Counted::open(name, root, FILE, parse, &config.devices)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use wattio_governor::LatencySource;
+    use wattio_units::Seconds;
 
     fn line(device: &str, counters: Counters) -> String {
-        let Counters { reads, writes, sectors, reading_ms, writing_ms, under_way } = counters;
+        let Counters { reads, writes, bytes, reading_ms, writing_ms, under_way } = counters;
+        let (sectors, under_way) = (bytes / SECTOR_BYTES, under_way.unwrap_or_default());
         format!(
             " 259 0 {device} {reads} 7 {sectors} {reading_ms} {writes} 9 0 {writing_ms} {under_way} 5 9 0 0 0 0 1 2\n"
         )
@@ -215,10 +119,10 @@ mod tests {
     const START: Counters = Counters {
         reads: 60,
         writes: 40,
-        sectors: 800,
+        bytes: 800 * SECTOR_BYTES,
         reading_ms: 6,
         writing_ms: 4,
-        under_way: 3,
+        under_way: Some(3),
     };
 
     struct Host {
@@ -237,9 +141,9 @@ mod tests {
             std::fs::write(self.folder.path().join("proc/diskstats"), text).unwrap();
         }
 
-        fn open(&self, devices: &[&str]) -> Result<Diskstats, SourceError> {
+        fn open(&self, devices: &[&str]) -> Result<Counted, SourceError> {
             let devices = devices.iter().map(|&device| device.to_owned()).collect();
-            Diskstats::open(&Config { devices }, &Root::new(self.folder.path()))
+            open(&Config { devices }, &Root::new(self.folder.path()))
         }
     }
 
@@ -252,10 +156,10 @@ mod tests {
         let later = Counters {
             reads: 1_060,
             writes: 3_040,
-            sectors: 800 + 4_000 * 8,
+            bytes: (800 + 4_000 * 8) * SECTOR_BYTES,
             reading_ms: 406,
             writing_ms: 1_604,
-            under_way: 8,
+            under_way: Some(8),
         };
         host.say(&line("nvme0n1", later));
         let window = source.sample(Seconds(1.0)).unwrap().unwrap();

@@ -6,6 +6,7 @@
 
 pub mod ceph;
 pub mod cores;
+mod counted;
 pub mod differences;
 pub mod diskstats;
 pub mod exec;
@@ -93,8 +94,8 @@ impl LatencyConfig {
         period: Seconds,
     ) -> Result<Box<dyn LatencySource>, SourceError> {
         Ok(match self {
-            Self::Diskstats(config) => Box::new(diskstats::Diskstats::open(config, root)?),
-            Self::Mountstats(config) => Box::new(mountstats::Mountstats::open(config, root)?),
+            Self::Diskstats(config) => Box::new(diskstats::open(config, root)?),
+            Self::Mountstats(config) => Box::new(mountstats::open(config, root)?),
             Self::Prometheus(config) => Box::new(prometheus::open(config, period, stopwatch())?),
             Self::Ceph(config) => Box::new(ceph::open(config, root, period, stopwatch())?),
             Self::Tracepoint(config) => Box::new(tracepoint::open(config, root, stopwatch())?),

@@ -5,13 +5,10 @@
 //! on names and attributes, are not in it. The kernel prints whole milliseconds; within a millisecond
 //! the sum is interpolated with the last mean, see `interpolated.rs`.
 
-use super::differences::{Differences, Totals, sum_windows};
-use super::interpolated::InterpolatedSum;
+use super::counted::{Counted, Counters};
 use crate::Root;
-use crate::kept_files::KeptFiles;
 use serde::Deserialize;
-use wattio_governor::{LatencySample, LatencySource, SourceError};
-use wattio_units::Seconds;
+use wattio_governor::SourceError;
 
 const FILE: &str = "/proc/self/mountstats";
 /// Lines that each mount has.
@@ -24,19 +21,6 @@ pub struct Config {
     /// Where NFS is mounted: `["/srv/data"]`. Of mounts that share their counters, as those of folders
     /// of one export may, name one, or each request is counted for each.
     pub mounts: Vec<String>,
-}
-
-/// One mount's counters since it was mounted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Completed READ requests.
-    pub reads: u64,
-    /// Completed WRITE requests.
-    pub writes: u64,
-    /// Bytes that were read from and written to the server.
-    pub bytes: u64,
-    /// Milliseconds of both, from start to end.
-    pub busy_ms: u64,
 }
 
 /// A line that begins a mount: what is mounted, where, and its type.
@@ -93,12 +77,12 @@ pub fn parse(text: &str, mount: &str) -> Result<Option<Counters>, String> {
         match name {
             "bytes" => counters.bytes = number(4)?.saturating_add(number(5)?),
             "READ" | "READ_PLUS" | "WRITE" => {
-                let count = match name {
-                    "WRITE" => &mut counters.writes,
-                    _ => &mut counters.reads,
+                let (count, spent_ms) = match name {
+                    "WRITE" => (&mut counters.writes, &mut counters.writing_ms),
+                    _ => (&mut counters.reads, &mut counters.reading_ms),
                 };
                 *count = count.saturating_add(number(0)?);
-                counters.busy_ms = counters.busy_ms.saturating_add(number(7)?);
+                *spent_ms = spent_ms.wrapping_add(number(7)? as u32);
             }
             _ => {}
         }
@@ -112,110 +96,38 @@ pub fn parse(text: &str, mount: &str) -> Result<Option<Counters>, String> {
     }
 }
 
-/// The source.
-#[derive(Debug)]
-pub struct Mountstats {
-    name: String,
-    files: KeptFiles,
-    mounts: Vec<Mount>,
-}
-
-#[derive(Debug)]
-struct Mount {
-    place: String,
-    last: Option<Counters>,
-    busy_ms: u64,
-    fine: InterpolatedSum,
-    differences: Differences,
-}
-
-impl Mountstats {
-    /// Reads the counters for the first time.
-    ///
-    /// # Errors
-    /// When NFS is not mounted at a place, or a place is named twice.
-    pub fn open(config: &Config, root: &Root) -> Result<Self, SourceError> {
-        let name = format!("mountstats {}", config.mounts.join(" "));
-        let refused = |message: String| SourceError::new(&name, message);
-        let text = root.read(FILE).map_err(|error| refused(format!("{FILE}: {error}")))?;
-        let there = || match mounts(&text).collect::<Vec<_>>() {
-            none if none.is_empty() => "NFS is mounted nowhere here".to_owned(),
-            some => format!("NFS is mounted at {}", some.join(", ")),
-        };
-        if config.mounts.is_empty() {
-            return Err(refused(format!("mounts is empty; {}", there())));
+/// Reads the counters for the first time.
+///
+/// # Errors
+/// When NFS is not mounted at a place, or a place is named twice.
+pub fn open(config: &Config, root: &Root) -> Result<Counted, SourceError> {
+    let name = format!("mountstats {}", config.mounts.join(" "));
+    let refused = |message: String| SourceError::new(&name, message);
+    let text = root.read(FILE).map_err(|error| refused(format!("{FILE}: {error}")))?;
+    let there = || match mounts(&text).collect::<Vec<_>>() {
+        none if none.is_empty() => "NFS is mounted nowhere here".to_owned(),
+        some => format!("NFS is mounted at {}", some.join(", ")),
+    };
+    if config.mounts.is_empty() {
+        return Err(refused(format!("mounts is empty; {}", there())));
+    }
+    for (at, place) in config.mounts.iter().enumerate() {
+        if parse(&text, place).map_err(refused)?.is_none() {
+            return Err(refused(format!("no NFS at {place:?}; {}", there())));
         }
-        for (at, place) in config.mounts.iter().enumerate() {
-            if parse(&text, place).map_err(refused)?.is_none() {
-                return Err(refused(format!("no NFS at {place:?}; {}", there())));
-            }
-            if config.mounts[..at].contains(place) {
-                return Err(refused(format!("{place:?} is named twice; name it once")));
-            }
-        }
-        let mounts = config.mounts.iter().map(|place| Mount::new(&name, place)).collect();
-        let mut source = Self { name, files: KeptFiles::new(root), mounts };
-        source.sample(Seconds(0.0))?;
-        Ok(source)
-    }
-}
-
-impl LatencySource for Mountstats {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn sample(&mut self, now: Seconds) -> Result<Option<LatencySample>, SourceError> {
-        let text = self
-            .files
-            .read(FILE)
-            .map_err(|error| SourceError::new(&self.name, format!("{FILE}: {error}")))?;
-        sum_windows(self.mounts.iter_mut().map(|mount| mount.window(now, &text, &self.name)))
-    }
-}
-
-impl Mount {
-    fn new(source_name: &str, place: &str) -> Self {
-        Self {
-            place: place.to_owned(),
-            last: None,
-            busy_ms: 0,
-            fine: InterpolatedSum::default(),
-            differences: Differences::new(format!("{source_name}: {place}")),
+        if config.mounts[..at].contains(place) {
+            return Err(refused(format!("{place:?} is named twice; name it once")));
         }
     }
-
-    fn window(
-        &mut self,
-        at: Seconds,
-        text: &str,
-        source_name: &str,
-    ) -> Result<Option<LatencySample>, SourceError> {
-        let counters = parse(text, &self.place)
-            .map_err(|message| SourceError::new(source_name, message))?
-            .ok_or_else(|| SourceError::new(source_name, format!("{} is gone", self.place)))?;
-        // What is mounted anew counts from zero, which is told below.
-        let last = self.last.replace(counters);
-        let before_ms = last.map_or(0, |last| last.busy_ms);
-        self.busy_ms = self.busy_ms.saturating_add(counters.busy_ms.saturating_sub(before_ms));
-        let requests = counters.reads.saturating_add(counters.writes);
-        self.differences.window(
-            at,
-            Totals {
-                requests,
-                latency_us_sum: Some(self.fine.sum_ms(self.busy_ms, requests) * 1e3),
-                bytes_sum: Some(counters.bytes),
-                reads: Some(counters.reads),
-                ..Totals::default()
-            },
-        )
-    }
+    Counted::open(name, root, FILE, parse, &config.mounts)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use wattio_governor::LatencySource;
+    use wattio_units::Seconds;
 
     /// Lines of a kernel 6.1 that had NFS 4.2 mounted, after a file of 4 MiB was written and read.
     const KERNELS: &str = "\
@@ -246,16 +158,16 @@ device tmpfs mounted on /run with fstype tmpfs
         (folder, root)
     }
 
-    fn open(root: &Root, mounts: &[&str]) -> Result<Mountstats, String> {
+    fn open(root: &Root, mounts: &[&str]) -> Result<Counted, String> {
         let config = Config { mounts: mounts.iter().map(|&mount| mount.to_owned()).collect() };
-        Mountstats::open(&config, root).map_err(|error| error.to_string())
+        super::open(&config, root).map_err(|error| error.to_string())
     }
 
     #[test]
     fn what_a_kernel_says_is_read() {
         let counters = parse(KERNELS, PLACE).unwrap().unwrap();
-        let busy_ms = 316 + 393;
-        assert_eq!(counters, Counters { reads: 17, writes: 4, bytes: 8 << 20, busy_ms });
+        let told = Counters { reads: 17, writes: 4, bytes: 8 << 20, ..Counters::default() };
+        assert_eq!(counters, Counters { reading_ms: 316, writing_ms: 393, ..told });
         assert_eq!(parse(KERNELS, "/run"), Ok(None), "another file system");
         assert_eq!(parse(KERNELS, "/srv"), Ok(None));
         assert_eq!(mounts(KERNELS).collect::<Vec<_>>(), ["/srv/my\\040data"]);
