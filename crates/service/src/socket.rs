@@ -100,24 +100,37 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 
 /// Removes the socket of a dead daemon, never that of a live one.
 async fn make_room(path: &Path, program: &'static str) -> Result<(), ServiceError> {
-    let answered = || ServiceError::Answered { program, path: path.to_owned() };
-    match std::fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(socket_error("look at", path)(error)),
-        Ok(file) if !file.file_type().is_socket() => {
-            return Err(ServiceError::NoSocket(path.to_owned()));
+    loop {
+        match std::fs::symlink_metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(socket_error("look at", path)(error)),
+            Ok(file) if !file.file_type().is_socket() => {
+                return Err(ServiceError::NoSocket(path.to_owned()));
+            }
+            Ok(_) => {}
         }
-        Ok(_) => {}
-    }
-    match timeout(PROBE_WAIT, UnixStream::connect(path)).await {
-        Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            std::fs::remove_file(path).map_err(socket_error("remove the rest of", path))
+        let lives = match timeout(PROBE_WAIT, UnixStream::connect(path)).await {
+            Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                return std::fs::remove_file(path)
+                    .map_err(socket_error("remove the rest of", path));
+            }
+            // A full backlog: somebody has it open and is slow.
+            Ok(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => true,
+            Ok(Err(error)) => return Err(socket_error("try", path)(error)),
+            // One that was killed takes connections until the kernel has closed its socket.
+            Ok(Ok(stream)) => !is_closed_soon(stream).await,
+            Err(_) => true,
+        };
+        if lives {
+            return Err(ServiceError::Answered { program, path: path.to_owned() });
         }
-        // A full backlog: somebody has it open and is slow.
-        Ok(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => Err(answered()),
-        Ok(Err(error)) => Err(socket_error("try", path)(error)),
-        Ok(Ok(_)) | Err(_) => Err(answered()),
     }
+}
+
+/// Whether the other side ends a connection on which nothing was asked, which none does that lives.
+async fn is_closed_soon(mut stream: UnixStream) -> bool {
+    let read = timeout(PROBE_WAIT, stream.read(&mut [0])).await;
+    matches!(read, Ok(Ok(0) | Err(_)))
 }
 
 fn restrict(path: &Path, group: Option<u32>) -> Result<(), ServiceError> {

@@ -161,6 +161,24 @@ fn what_a_dead_daemon_left_is_replaced() {
     drop(running);
 }
 
+/// Started right after a kill, it said that another one answers: the kernel had not closed the socket
+/// of the killed one yet.
+#[test]
+fn a_daemon_that_dies_meanwhile_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kettle.sock");
+    let dying = UnixListener::bind(&path).unwrap();
+    let death = std::thread::spawn(move || {
+        let connected = dying.accept().unwrap();
+        drop(dying);
+        drop(connected);
+    });
+    let running = Running::try_start(only_socket(&path)).unwrap();
+    death.join().unwrap();
+    assert!(ask(&path, &Request::Status {}).is_ok());
+    drop(running);
+}
+
 #[test]
 fn a_living_daemon_keeps_its_socket() {
     let control = Control::start();
