@@ -8,8 +8,6 @@ use serde::Serialize;
 pub struct Account {
     /// Values written to the machine.
     pub writes: u64,
-    /// Requests that completed, as measured, in windows that could be used.
-    pub requests: u64,
     /// Values that could not be read, written or saved.
     pub failures: u64,
     /// Samples that sources failed to deliver.

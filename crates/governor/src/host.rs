@@ -313,8 +313,6 @@ impl Plant for Host {
         self.window = dt;
         self.sample = self.sensors.take_pending();
         let (truth, forced) = self.measure(dt, alarm);
-        let completed = truth.latency.as_ref().map_or(0, |latency| latency.requests);
-        self.account.requests = self.account.requests.saturating_add(completed);
         self.truth = truth;
         let held = self.running(&self.held);
         let mut observation = match &mut self.shadow_model {

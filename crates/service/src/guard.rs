@@ -4,7 +4,8 @@
 //! (DNS rebinding) and read the answer. The name is then in the `Host` header: only known names
 //! are answered. An IP address cannot be rebound. Where there is a token, only who knows it is answered.
 
-use crate::{ServiceSettings, Token};
+use crate::log::{Priority, log};
+use crate::token::PageToken;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderName, HeaderValue};
@@ -37,9 +38,13 @@ const HEADERS: [(HeaderName, HeaderValue); 6] = [
 ];
 
 /// Puts the guard before all routes.
-pub(super) fn guarded(router: Router, settings: &ServiceSettings, program: &'static str) -> Router {
-    let host_names = settings.host_names.as_slice().into();
-    let known = Known { host_names, token: settings.token.clone(), program };
+pub(super) fn guarded(
+    router: Router,
+    host_names: &[String],
+    token: Option<PageToken>,
+    program: &'static str,
+) -> Router {
+    let known = Known { host_names: host_names.into(), token, program };
     router.layer(from_fn_with_state(known, guard))
 }
 
@@ -47,7 +52,7 @@ pub(super) fn guarded(router: Router, settings: &ServiceSettings, program: &'sta
 #[derive(Clone)]
 struct Known {
     host_names: Arc<[String]>,
-    token: Option<Token>,
+    token: Option<PageToken>,
     program: &'static str,
 }
 
@@ -76,11 +81,11 @@ fn refusal(request: &Request, known: &Known) -> Option<Response> {
     if !host.is_some_and(|host| host_is_allowed(host, &known.host_names)) {
         let message = format!(
             "this name is not known here; ask for an IP address or localhost, or add the name to \
-             the names of the page in the configuration of {program}\n"
+             service.host_names in the configuration of {program}\n"
         );
         return Some((StatusCode::FORBIDDEN, message).into_response());
     }
-    if known.token.as_ref().is_some_and(|token| !token.is_given(request.headers())) {
+    if known.token.as_ref().is_some_and(|token| !is_given(token, request.headers(), program)) {
         // A browser then asks its user.
         let asks = [(header::WWW_AUTHENTICATE, format!("Basic realm=\"{program}\""))];
         let message = format!(
@@ -90,6 +95,16 @@ fn refusal(request: &Request, known: &Known) -> Option<Response> {
         return Some((StatusCode::UNAUTHORIZED, asks, message).into_response());
     }
     None
+}
+
+/// Whether a request knows the token that the file holds now, or held before where that is wrong.
+fn is_given(token: &PageToken, headers: &HeaderMap, program: &str) -> bool {
+    let (token, error) = token.current();
+    if let Some(error) = error {
+        let message = format!("service.token: {error}; the page keeps the token that it had");
+        log(program, Priority::Error, &message);
+    }
+    token.is_given(headers)
 }
 
 /// The `Host` header, where there is exactly one.

@@ -1,10 +1,12 @@
 //! Page and metrics over HTTP/1.
 
 use crate::app_state::AppState;
+use crate::log::{Priority, log};
 use crate::metrics::Format;
 use crate::places::Places;
 use crate::socket::ACCEPT_REST;
-use crate::tls::Renewable;
+use crate::tls::PageIdentity;
+use crate::token::PageToken;
 use crate::write_timeout::{Patience, Served, WriteTimeout};
 use crate::{Program, ServiceError, ServiceSettings, events, guard, page};
 use axum::Router;
@@ -55,14 +57,18 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// The routes.
-pub(super) fn router<P: Program>(state: &AppState<P>, settings: &ServiceSettings) -> Router {
+pub(super) fn router<P: Program>(
+    state: &AppState<P>,
+    settings: &ServiceSettings,
+    token: Option<PageToken>,
+) -> Router {
     let live = Router::new()
         .route("/v1/status", get(status::<P>))
         .route("/v1/events", get(events::events::<P>))
         .route("/v1/history", get(history::<P>))
         .route("/metrics", get(metrics::<P>))
         .with_state(state.clone());
-    guard::guarded(live.merge(page::router(P::VIEW)), settings, P::NAME)
+    guard::guarded(live.merge(page::router(P::VIEW)), &settings.host_names, token, P::NAME)
 }
 
 async fn status<P: Program>(State(state): State<AppState<P>>) -> Response {
@@ -81,7 +87,12 @@ async fn metrics<P: Program>(State(state): State<AppState<P>>, headers: HeaderMa
 }
 
 /// Accepts connections for ever.
-pub(super) async fn serve(listener: TcpListener, router: Router, tls: Option<Renewable>) {
+pub(super) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    tls: Option<PageIdentity>,
+    program: &'static str,
+) {
     let mut places = Places::default();
     loop {
         let Ok((stream, from)) = listener.accept().await else {
@@ -92,10 +103,20 @@ pub(super) async fn serve(listener: TcpListener, router: Router, tls: Option<Ren
         // Events are small and must not wait for each other; if this fails they are only late.
         let _ = stream.set_nodelay(true);
         let served = Served::now();
-        let acceptor = tls.as_ref().map(|tls| TlsAcceptor::from(tls.current()));
+        let acceptor = tls.as_ref().map(|tls| acceptor(tls, program));
         let task = tokio::spawn(accepted(stream, acceptor, router.clone(), served.clone()));
         places.enter(from.ip(), served, task.abort_handle());
     }
+}
+
+/// With the certificate that the files hold now, or held before where that is wrong.
+fn acceptor(tls: &PageIdentity, program: &str) -> TlsAcceptor {
+    let (identity, error) = tls.current();
+    if let Some(error) = error {
+        let message = format!("service.tls: {error}; the page keeps the certificate that it had");
+        log(program, Priority::Error, &message);
+    }
+    TlsAcceptor::from(identity.config())
 }
 
 /// Agrees on TLS first where the page has it. Whoever does not, or is too slow, is left.

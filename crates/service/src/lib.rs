@@ -8,6 +8,7 @@
 mod app_state;
 pub mod client;
 mod events;
+mod fresh;
 mod guard;
 mod history;
 mod http;
@@ -34,7 +35,6 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use thiserror::Error;
-use tls::Renewable;
 use tokio::sync::{Semaphore, oneshot, watch};
 
 /// A program that is shown and told: what it publishes, and what its operators may ask.
@@ -79,8 +79,21 @@ pub struct ServiceSettings {
     pub socket_group: Option<u32>,
     /// With what page and metrics are served by HTTPS; without it by HTTP.
     pub tls: Option<tls::Files>,
-    /// What who asks for page and metrics has to know.
-    pub token: Option<Token>,
+    /// The file of what who asks for page and metrics has to know.
+    /// The file may be replaced while it runs; so may certificate and key.
+    pub token: Option<PathBuf>,
+}
+
+impl ServiceSettings {
+    /// Whether certificate, key and token can be used, as at a start.
+    ///
+    /// # Errors
+    /// Which one cannot, and why.
+    pub fn check_files(&self) -> Result<(), ServiceError> {
+        self.tls.clone().map(tls::of_page).transpose()?;
+        self.token.clone().map(token::of_page).transpose()?;
+        Ok(())
+    }
 }
 
 /// An operator's request to the loop, never one for the status.
@@ -128,6 +141,9 @@ pub enum ServiceError {
     /// Certificate or key of the page.
     #[error("service.tls: {0}")]
     Tls(#[from] tls::TlsError),
+    /// The token of the page.
+    #[error("service.token: {0}")]
+    Token(#[from] TokenError),
     /// Thread or runtime.
     #[error("cannot start the thread of page and control socket: {0}")]
     Thread(std::io::Error),
@@ -139,7 +155,6 @@ pub struct Service {
     http_address: Option<SocketAddr>,
     /// A permit less for each page that is open.
     streams: Option<Arc<Semaphore>>,
-    tls: Option<Renewable>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -187,18 +202,18 @@ impl Service {
     pub fn open<P: Program>(settings: ServiceSettings) -> Result<Opened<P>, ServiceError> {
         let (stop, stopped) = oneshot::channel();
         let (begin, begun) = oneshot::channel();
-        let tls = settings.tls.clone().map(Renewable::read).transpose()?;
-        let identity = tls.clone();
+        let tls = settings.tls.clone().map(tls::of_page).transpose()?;
+        let token = settings.token.clone().map(token::of_page).transpose()?;
+        let kept = Kept { tls, token };
         let (opened, open) = mpsc::sync_channel(1);
         let thread = std::thread::Builder::new()
             .name(format!("{}-service", P::NAME))
-            .spawn(move || run::<P>(&settings, identity, begun, stopped, &opened))
+            .spawn(move || run::<P>(&settings, kept, begun, stopped, &opened))
             .map_err(ServiceError::Thread)?;
         let http_address = open.recv().map_err(|_| {
             ServiceError::Thread(std::io::Error::other("it ended before it was ready"))
         })??;
-        let (stop, thread) = (Some(stop), Some(thread));
-        let service = Self { http_address, streams: None, tls, stop, thread };
+        let service = Self { http_address, streams: None, stop: Some(stop), thread: Some(thread) };
         Ok(Opened { begin, service })
     }
 
@@ -206,14 +221,6 @@ impl Service {
     #[must_use]
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http_address
-    }
-
-    /// Reads certificate and key again, for connections that come from now on.
-    ///
-    /// # Errors
-    /// Which file is wrong, and why; what was read before stays in force.
-    pub fn renew(&self) -> Result<(), tls::TlsError> {
-        self.tls.as_ref().map_or(Ok(()), Renewable::renew)
     }
 
     /// Whether anybody has the page open.
@@ -238,7 +245,7 @@ impl Drop for Service {
 /// ends every connection.
 fn run<P: Program>(
     settings: &ServiceSettings,
-    tls: Option<Renewable>,
+    kept: Kept,
     begun: oneshot::Receiver<app_state::AppState<P>>,
     stopped: oneshot::Receiver<()>,
     opened: &mpsc::SyncSender<Result<Option<SocketAddr>, ServiceError>>,
@@ -259,7 +266,8 @@ fn run<P: Program>(
         let Ok(state) = begun.await else { return };
         tokio::spawn(state.clone().remember());
         if let Some((listener, _)) = listeners.page {
-            tokio::spawn(http::serve(listener, http::router(&state, settings), tls));
+            let router = http::router(&state, settings, kept.token);
+            tokio::spawn(http::serve(listener, router, kept.tls, P::NAME));
         }
         if let Some(control) = listeners.control {
             tokio::spawn(control.serve(state));
@@ -267,6 +275,12 @@ fn run<P: Program>(
         // An error means that the sender was dropped, which is the signal to stop.
         let _ = stopped.await;
     });
+}
+
+/// What the page is served with, as new as its files.
+struct Kept {
+    tls: Option<tls::PageIdentity>,
+    token: Option<token::PageToken>,
 }
 
 /// The open sockets.

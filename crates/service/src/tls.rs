@@ -1,11 +1,13 @@
 //! TLS: certificates and keys from files.
 
-use rustls::pki_types::pem::PemObject;
+use crate::fresh::Fresh;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use thiserror::Error;
 
 /// Files that TLS needs.
@@ -28,11 +30,14 @@ pub enum TlsError {
         /// Which one.
         path: PathBuf,
         /// Why.
-        error: rustls::pki_types::pem::Error,
+        error: pem::Error,
     },
     /// A file holds none.
     #[error("{}: holds no certificate", .0.display())]
     Empty(PathBuf),
+    /// Everybody knows it.
+    #[error("{}: every user of this host may read it: chmod o-r", .0.display())]
+    Open(PathBuf),
     /// They do not go together.
     #[error("{}: {why}", path.display())]
     Refused {
@@ -74,10 +79,15 @@ impl Identity {
                 builder.with_client_cert_verifier(verifier)
             }
         };
-        let key = PrivateKeyDer::from_pem_file(&files.key)
-            .map_err(|error| TlsError::File { path: files.key.clone(), error })?;
+        let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| match error {
+            pem::Error::NoItemsFound => refused(&files.key, &"holds no private key in PEM"),
+            error => TlsError::File { path: files.key.clone(), error },
+        })?;
         let config = builder.with_single_cert(certificates(&files.certificate)?, key);
-        let config = config.map_err(|error| refused(&files.certificate, &error))?;
+        let config = config.map_err(|error| {
+            let why = format!("is not used with the key {}: {error}", files.key.display());
+            refused(&files.certificate, &why)
+        })?;
         Ok(Self(Arc::new(config)))
     }
 
@@ -95,27 +105,20 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     if all.is_empty() { Err(TlsError::Empty(path.to_owned())) } else { Ok(all) }
 }
 
-/// The page's identity. Certificates run out: the files are read again when told to.
-#[derive(Clone, Debug)]
-pub(crate) struct Renewable {
-    files: Files,
-    current: Arc<RwLock<Identity>>,
-}
+/// That of a page, whose files are read again once they change.
+pub(crate) type PageIdentity = Fresh<Identity, TlsError>;
 
-impl Renewable {
-    pub fn read(files: Files) -> Result<Self, TlsError> {
-        let current = Arc::new(RwLock::new(Identity::read(&files)?));
-        Ok(Self { files, current })
-    }
-
-    pub fn current(&self) -> Arc<ServerConfig> {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).config()
-    }
-
-    /// New connections have what the files hold now; where that is wrong, what they held before.
-    pub fn renew(&self) -> Result<(), TlsError> {
-        let identity = Identity::read(&self.files)?;
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = identity;
-        Ok(())
-    }
+/// Reads the files of a page.
+pub(crate) fn of_page(files: Files) -> Result<PageIdentity, TlsError> {
+    let named = vec![files.certificate.clone(), files.key.clone()];
+    Fresh::new(named, move || {
+        let is_open = |path: &Path| {
+            let mode = std::fs::metadata(path).map(|file| file.permissions().mode());
+            mode.is_ok_and(|mode| mode & 0o004 != 0)
+        };
+        if is_open(&files.key) {
+            return Err(TlsError::Open(files.key.clone()));
+        }
+        Identity::read(&files)
+    })
 }

@@ -1,5 +1,6 @@
 //! What who asks for page and metrics has to know, where not everybody may see them.
 
+use crate::fresh::Fresh;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use base64::Engine;
@@ -41,6 +42,14 @@ pub enum TokenError {
         .0.display()
     )]
     Content(PathBuf),
+}
+
+/// That of a page, whose file is read again once it changes.
+pub(crate) type PageToken = Fresh<Token, TokenError>;
+
+/// Reads the file of a page's token.
+pub(crate) fn of_page(path: PathBuf) -> Result<PageToken, TokenError> {
+    Fresh::new(vec![path.clone()], move || Token::read(&path))
 }
 
 impl Token {

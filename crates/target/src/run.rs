@@ -118,10 +118,6 @@ pub fn run(options: &Options, passed: Vec<Listener>) -> Result<()> {
             Some(Message::Stop) => break,
             Some(Message::Reload) => {
                 log(Priority::Warning, "the configuration is read at the start only");
-                if let Err(error) = service.renew() {
-                    let message = format!("service.tls: {error}; the page keeps what it had");
-                    log(Priority::Error, &message);
-                }
             }
             Some(Message::Request(request)) => {
                 answer(request, &mut governing, &handle, &clock);

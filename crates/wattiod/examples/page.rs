@@ -106,6 +106,7 @@ impl Scene {
                 baseline_us: Some(baseline_us),
                 bound_us: Some(baseline_us * (1.0 + self.tolerance)),
                 tolerance: Some(self.tolerance),
+                bound: Some(format!("mean {}% run", 100.0 * self.tolerance)),
                 loss_measured: Some(mean_us / baseline_us - 1.0),
                 loss_predicted: Some((1.0 - share) * 0.22),
             },

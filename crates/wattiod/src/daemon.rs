@@ -125,7 +125,10 @@ impl Daemon {
             }
         }
         match (of, done.is_empty(), refused.is_empty()) {
-            (_, false, _) => Answer::Done { message: done.join("; ") },
+            (_, false, _) => {
+                done.extend(refused.into_iter().map(|refused| format!("unchanged: {refused}")));
+                Answer::Done { message: done.join("; ") }
+            }
             (_, true, false) => Answer::Refused { message: refused.join("; ") },
             (of, true, true) => {
                 let there =

@@ -2,6 +2,7 @@
 
 use crate::assembly::{Source, power_model};
 use crate::log::printable_line;
+use crate::shown::check_page;
 use serde::Serialize;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -234,6 +235,10 @@ fn parts(config: &DaemonConfig, beside: &Path, root: &Root, topology: &Topology)
     }
     if let Some(meter) = &config.power.meter {
         findings.push(self::meter(meter, root, period));
+    }
+    let service = &config.service;
+    if service.tls.is_some() || service.token.is_some() {
+        findings.push(Finding::of("[service]", check_page(service), "tls and token can be used"));
     }
     findings
 }

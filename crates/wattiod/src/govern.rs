@@ -162,10 +162,6 @@ pub fn govern(options: &Options) -> Result<Ended> {
             Some(Message::Reload) => {
                 shown.clear();
                 daemon = reload(options, &mut source, lock.as_ref(), daemon, &clock)?;
-                if let Err(error) = service.renew() {
-                    let message = format!("service.tls: {error}; the page keeps what it had");
-                    daemon.tell(Severity::Error, message, clock.utc_ns());
-                }
                 status.send(&daemon, &clock);
             }
         }

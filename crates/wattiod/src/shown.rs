@@ -15,10 +15,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 use wattio_governor::{Clock, Severity};
 use wattio_host::clock::HostClock;
-use wattio_host::config::ServiceConfig;
+use wattio_host::config::{PageTls, ServiceConfig};
 use wattio_host::{facts, trust};
 use wattio_service::tls::Files;
-use wattio_service::{Service, ServiceError, ServiceRequest, ServiceSettings, Token};
+use wattio_service::{Service, ServiceError, ServiceRequest, ServiceSettings};
 
 /// Starts page and socket. Shadow mode continues without whatever another daemon has taken or only
 /// root may open: it acts on nothing, and may run beside a daemon that does.
@@ -35,7 +35,9 @@ pub(crate) fn serve(
             Err(error) => error,
         };
         let without = match &error {
-            ServiceError::Tls(_) => return Err(BadInput::new(error).into()),
+            ServiceError::Tls(_) | ServiceError::Token(_) => {
+                return Err(BadInput::new(error).into());
+            }
             ServiceError::Listen { .. } => settings.listen.take().map(|_| "page"),
             _ => settings.socket.take().map(|_| "control socket"),
         };
@@ -68,20 +70,33 @@ fn settings(source: &Source) -> Result<ServiceSettings> {
     let socket_group =
         group.map_err(|error| BadInput::new(format!("service.socket_group: {error}")))?;
     check_trust(service)?;
-    let wrong = |error| BadInput::new(format!("service.token: {error}"));
-    let token = service.token.as_deref().map(Token::read).transpose();
     Ok(ServiceSettings {
         listen: service.listen.0,
         host_names: service.host_names.clone(),
         socket: Some(service.socket.clone()),
         socket_group,
-        tls: service.tls.as_ref().map(|tls| Files {
-            certificate: tls.certificate.clone(),
-            key: tls.key.clone(),
-            clients: None,
-        }),
-        token: token.map_err(wrong)?,
+        ..of_page(service)
     })
+}
+
+/// With what the page is served, and to whom.
+fn of_page(service: &ServiceConfig) -> ServiceSettings {
+    let files = |tls: &PageTls| Files {
+        certificate: tls.certificate.clone(),
+        key: tls.key.clone(),
+        clients: None,
+    };
+    let (tls, token) = (service.tls.as_ref().map(files), service.token.clone());
+    ServiceSettings { tls, token, ..ServiceSettings::default() }
+}
+
+/// Whether certificate, key and token can be used, as at a start.
+///
+/// # Errors
+/// Which one cannot, and why.
+pub(crate) fn check_page(service: &ServiceConfig) -> Result<()> {
+    check_trust(service)?;
+    Ok(of_page(service).check_files()?)
 }
 
 /// Root serves no certificate, key or token that others may put there.

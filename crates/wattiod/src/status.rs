@@ -87,7 +87,10 @@ pub struct LatencyStatus {
     pub sample_age_s: f64,
     /// The mean latency of this load at full speed.
     pub baseline_us: Option<f64>,
-    /// The bound on the mean.
+    /// The first bound, as in a configuration.
+    #[serde(default)]
+    pub bound: Option<String>,
+    /// The limit of the first bound.
     pub bound_us: Option<f64>,
     /// The tolerance that makes the bound: 0.2 is 20 % above the baseline.
     pub tolerance: Option<f64>,

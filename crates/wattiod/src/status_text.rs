@@ -58,8 +58,8 @@ fn page_of_one(status: &Status) -> String {
     rows.push(("latency, mean", sample));
     rows.extend(latency.latency_us_p99.map(|p99| ("latency, p99", time(p99))));
     rows.push(("at full speed", or_unknown(latency.baseline_us)));
-    let tolerance = latency.tolerance.map(|t| format!(" (tolerance {:.0} %)", t * 100.0));
-    rows.push(("bound", or_unknown(latency.bound_us) + &tolerance.unwrap_or_default()));
+    let bound = latency.bound.as_ref().map(|bound| format!(" ({bound})")).unwrap_or_default();
+    rows.push(("bound", or_unknown(latency.bound_us) + &bound));
     for group in &status.groups {
         let frequency = group.frequency_hz.map(|hertz| format!(" at {:.2} GHz", hertz / 1e9));
         let text = format!(
@@ -161,7 +161,7 @@ fn verdict_of_one(status: &Status) -> String {
         "" => ("broke", "changed"),
         _ => ("would have broken", "would have changed"),
     };
-    let _ = match status.latency.tolerance {
+    let _ = match &status.latency.bound {
         None => write!(text, "\npolicy {} has no latency bound", status.policy),
         Some(_) => write!(
             text,
@@ -291,6 +291,7 @@ mod tests {
                 latency_us_mean: Some(312.4),
                 bound_us: Some(1360.0),
                 tolerance: Some(0.2),
+                bound: Some("mean 20% run".into()),
                 ..LatencyStatus::default()
             },
             power: PowerStatus {

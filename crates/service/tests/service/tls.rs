@@ -12,7 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wattio_service::tls::Files;
-use wattio_service::{ServiceError, ServiceSettings, Token};
+use wattio_service::{ServiceError, ServiceSettings};
 
 const TOKEN: &str = "b3f0c7d2e1a4b3f0c7d2e1a4";
 
@@ -23,19 +23,20 @@ fn files(folder: &Path) -> Files {
         std::fs::copy(shipped.join(name), folder.join(name)).unwrap();
     }
     let file = |name: &str| folder.join(name);
+    std::fs::set_permissions(file("key.pem"), Permissions::from_mode(0o600)).unwrap();
     Files { certificate: file("certificate.pem"), key: file("key.pem"), clients: None }
 }
 
-fn start(folder: &Path, token: Option<Token>) -> Running {
+fn start(folder: &Path, token: Option<PathBuf>) -> Running {
     let settings = ServiceSettings { tls: Some(files(folder)), token, ..any_port() };
     Running::try_start(settings).unwrap()
 }
 
-fn token(folder: &Path) -> Token {
+fn token(folder: &Path, token: &str) -> PathBuf {
     let path = folder.join("token");
-    std::fs::write(&path, TOKEN).unwrap();
+    std::fs::write(&path, token).unwrap();
     std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-    Token::read(&path).unwrap()
+    path
 }
 
 /// What a client that trusts the authority is answered.
@@ -78,40 +79,70 @@ fn the_page_comes_by_https_and_not_by_http() {
     assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
 }
 
-/// A certificate that is replaced before it runs out takes no restart.
+/// A certificate that is replaced before it runs out takes neither a restart nor a signal.
 #[test]
-fn a_new_certificate_is_served_once_told_to_and_a_wrong_one_never() {
+fn a_new_certificate_is_served_and_a_wrong_one_never() {
     let folder = tempfile::tempdir().unwrap();
     let running = start(folder.path(), None);
-    let ca = folder.path().join("ca.pem");
+    // Of the authority that is in force at the start, whatever comes into its file.
+    let ca = folder.path().join("trusted.pem");
+    std::fs::copy(folder.path().join("ca.pem"), &ca).unwrap();
     let is_served = || ask(&running, &ca, "/metrics HTTP/1.1\r\n").is_ok();
     std::fs::write(folder.path().join("certificate.pem"), "no certificate").unwrap();
-    let message = running.service.renew().unwrap_err().to_string();
-    assert!(message.contains("certificate.pem: holds no certificate"), "{message}");
     assert!(is_served(), "with what it had");
-    // The authority is no certificate of this key: what does not go together is refused.
+    // The authority's is no certificate of this key.
     std::fs::copy(&ca, folder.path().join("certificate.pem")).unwrap();
-    assert!(running.service.renew().is_err() && is_served());
-    files(folder.path());
-    running.service.renew().unwrap();
     assert!(is_served());
+    files(folder.path());
+    assert!(is_served());
+    let (certificate, key) = self_signed(folder.path());
+    assert!(!is_served(), "another authority's by now");
+    assert!(ask(&running, &certificate, "/metrics HTTP/1.1\r\n").is_ok(), "{}", key.display());
+}
+
+/// Another certificate, and its key, in the place of those that are served.
+fn self_signed(folder: &Path) -> (PathBuf, PathBuf) {
+    let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
+    let made = std::process::Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
+        .args(["-nodes", "-days", "2", "-subj", "/CN=localhost"])
+        .args(["-addext", "subjectAltName=DNS:localhost"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
+        .arg("-keyout")
+        .arg(&key)
+        .arg("-out")
+        .arg(&certificate)
+        .output()
+        .expect("openssl runs");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    (certificate, key)
 }
 
 #[test]
 fn files_that_are_wrong_are_named_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
-    let mut files = files(folder.path());
-    files.key = folder.path().join("nothing.pem");
-    let settings = ServiceSettings { tls: Some(files), ..any_port() };
-    let Err(error) = Running::try_start(settings) else { panic!("started") };
-    assert!(matches!(error, ServiceError::Tls(_)));
-    assert!(error.to_string().contains("nothing.pem"), "{error}");
+    let wrong = |key: &str, says: &str| {
+        let files = Files { key: folder.path().join(key), ..files(folder.path()) };
+        let settings = ServiceSettings { tls: Some(files), ..any_port() };
+        let Err(error) = Running::try_start(settings) else { panic!("started") };
+        assert!(matches!(error, ServiceError::Tls(_)));
+        assert!(error.to_string().contains(says), "{error}");
+    };
+    wrong("nothing.pem", "nothing.pem: ");
+    std::fs::write(folder.path().join("empty.pem"), "").unwrap();
+    std::fs::set_permissions(folder.path().join("empty.pem"), Permissions::from_mode(0o600))
+        .unwrap();
+    wrong("empty.pem", "empty.pem: holds no private key in PEM");
+    std::fs::write(folder.path().join("open.pem"), "").unwrap();
+    std::fs::set_permissions(folder.path().join("open.pem"), Permissions::from_mode(0o644))
+        .unwrap();
+    wrong("open.pem", "open.pem: every user of this host may read it: chmod o-r");
 }
 
 #[test]
 fn who_does_not_know_the_token_is_told_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let running = start(folder.path(), Some(token(folder.path())));
+    let running = start(folder.path(), Some(token(folder.path(), TOKEN)));
     let ca = folder.path().join("ca.pem");
     for path in ["/", "/metrics", "/v1/status", "/v1/events", "/main.js", "/nothing-here"] {
         let answer = ask(&running, &ca, &format!("{path} HTTP/1.1\r\n")).unwrap();
@@ -119,9 +150,15 @@ fn who_does_not_know_the_token_is_told_nothing() {
         assert!(answer.contains("www-authenticate: Basic realm=\"kettle\""), "{answer}");
         assert!(!answer.contains(TOKEN) && !answer.contains("celsius"), "{answer}");
     }
-    let known = format!("/metrics HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n");
-    let answer = ask(&running, &ca, &known).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let knows = |token: &str| {
+        let head = format!("/metrics HTTP/1.1\r\nAuthorization: Bearer {token}\r\n");
+        ask(&running, &ca, &head).unwrap().starts_with("HTTP/1.1 200")
+    };
+    assert!(knows(TOKEN));
+    // One that leaked is replaced, and lets nobody in any more.
+    let other = TOKEN.replace('b', "e");
+    token(folder.path(), &other);
+    assert!(knows(&other) && !knows(TOKEN));
 }
 
 /// Somebody who connects and says nothing is no hindrance to others.

@@ -11,7 +11,7 @@ use wattio_control::SettingError;
 use wattio_host::config::{PageTls, check_policy};
 use wattio_host::facts;
 use wattio_service::tls::Files;
-use wattio_service::{ServiceError, ServiceSettings, Token};
+use wattio_service::{ServiceError, ServiceSettings};
 use wattio_target::activation;
 use wattio_target::config::{IdleConfig, REACTORS_MAX, ServiceConfig};
 use wattio_target::frequency::FrequencyError;
@@ -108,7 +108,6 @@ impl Serve {
             config.service.clone();
         let wrong = |error| BadInput(format!("service.socket_group: {error}"));
         let socket_group = socket_group.as_deref().map(facts::group_id).transpose();
-        let token = token.as_deref().map(Token::read).transpose();
         Ok(Options {
             server: config.settings(),
             law: config
@@ -124,7 +123,7 @@ impl Serve {
                     key,
                     clients: None,
                 }),
-                token: token.map_err(|error| BadInput(format!("service.token: {error}")))?,
+                token,
             },
             results: self.out.clone(),
             config: (file.clone(), text),
@@ -198,8 +197,10 @@ fn is_bad_input(error: &anyhow::Error) -> bool {
     let sockets =
         |error: &ListenError| matches!(error, ListenError::NotPassed | ListenError::Unasked(_));
     let frequency = error.downcast_ref().is_some_and(FrequencyError::is_bad_input);
-    let tls = error.downcast_ref().is_some_and(|error| matches!(error, ServiceError::Tls(_)));
-    error.is::<SettingError>() || frequency || tls || error.downcast_ref().is_some_and(sockets)
+    let page =
+        |error: &ServiceError| matches!(error, ServiceError::Tls(_) | ServiceError::Token(_));
+    let page = error.downcast_ref().is_some_and(page);
+    error.is::<SettingError>() || frequency || page || error.downcast_ref().is_some_and(sockets)
 }
 
 /// A hyperparameter, as clap reads it.

@@ -98,10 +98,10 @@ pub struct ServiceConfig {
     /// Host names under which the page answers, besides `localhost` and IP addresses: those of a
     /// reverse proxy. Allowed: a list of names. Default: `[]`.
     pub host_names: Vec<String>,
-    /// With what page and metrics are served by HTTPS; without it by HTTP. SIGHUP reads the files again.
-    /// Allowed: a table with `certificate` and `key`, absolute paths of files in PEM.
+    /// With what page and metrics are served by HTTPS; without it by HTTP. Files that change are read
+    /// again. Allowed: a table with `certificate` and `key`, absolute paths of files in PEM.
     pub tls: Option<PageTls>,
-    /// The file with the token that who asks for page and metrics has to know, as
+    /// The file with the token that who asks for page and metrics has to know, read again when it changes, as
     /// `Authorization: Bearer`, or as a browser's password with any name. Allowed: an absolute path; with
     /// `service.tls`, or where only this host can ask.
     pub token: Option<PathBuf>,

@@ -14,7 +14,7 @@ use wattio_governor::journal::{Journal, Stamp, WindowPower, WindowRow};
 use wattio_governor::{Clock, Governor, Restored, Severity, SnapshotError, Stepped};
 use wattio_host::ledger::Ledger;
 use wattio_host::overhead::Overhead;
-use wattio_law::{Action, DriveAction, GroupLimits, GroupObservation};
+use wattio_law::{Action, BoundAccount, DriveAction, GroupLimits, GroupObservation, Statistic};
 use wattio_model::Fitter;
 
 /// A group as shown in the status.
@@ -70,6 +70,17 @@ pub struct Application {
     alternation: Option<Alternation>,
     /// Events that were not logged yet.
     untold: Vec<EventStatus>,
+    measured: Measured,
+}
+
+/// What was measured since the start, whatever the law is shown of it.
+#[derive(Debug, Default)]
+struct Measured {
+    requests: u64,
+    windows_missing: u64,
+    windows_forced: u64,
+    /// Whether it was told that a bound cannot be judged.
+    is_bound_untold: bool,
 }
 
 /// Events that the status shows.
@@ -96,6 +107,7 @@ impl Application {
             own: Overhead::new(),
             alternation: None,
             untold: Vec::new(),
+            measured: Measured::default(),
         }
     }
 
@@ -130,7 +142,10 @@ impl Application {
         }
         let stepped = tick.stepped.is_some();
         if let Some(mut step) = tick.stepped {
-            if step.seen.latency.is_none() && step.truth.latency.is_some() {
+            let is_hidden = self.parts.mode == Mode::Observe
+                && step.seen.latency.is_none()
+                && step.truth.latency.is_some();
+            if is_hidden {
                 step.insight.reason = "no model of this host yet";
                 step.forced = None;
             } else if step.forced.is_some() {
@@ -145,6 +160,9 @@ impl Application {
                     clock.utc_ns(),
                 );
             }
+            let is_missing = step.seen.latency.is_none() && !is_hidden;
+            self.measured.windows_missing += u64::from(is_missing);
+            self.measured.windows_forced += u64::from(step.forced.is_some());
             self.account(step, clock);
             self.own.step(began.elapsed());
         }
@@ -166,7 +184,12 @@ impl Application {
     pub fn set_tolerance(&mut self, tolerance: f64) -> Result<String, String> {
         let governor = &mut self.parts.governor;
         let Some(before) = governor.driver().tolerance() else {
-            return Err(format!("policy {} has no latency bound", self.parts.policy));
+            return Err(match self.bound() {
+                None => format!("policy {} has no latency bound", self.parts.policy),
+                Some(bound) => {
+                    format!("the bound is {bound:?}, a time: plf is of bounds above full speed")
+                }
+            });
         };
         check_tolerance(&self.parts.policy, tolerance).map_err(|error| error.to_string())?;
         governor.set_latency_tolerance(tolerance);
@@ -239,6 +262,11 @@ impl Application {
         // What was measured counts where the law is not shown it, too: while full speed is forced.
         let sample = step.sample.as_ref().filter(|_| step.dt.0 > 0.0);
         let rate = sample.map_or(0.0, |sample| sample.requests as f64 / step.dt.0);
+        self.measured.requests += sample.map_or(0, |sample| sample.requests);
+        let spreads = sample.filter(|sample| sample.requests > 0).map(|s| s.histogram.is_some());
+        if spreads == Some(false) {
+            self.warn_of_quantiles(clock);
+        }
         let (here, full) = self.groups_of(&step);
         let groups = here.as_deref().zip(full.as_deref());
         self.power = self.parts.ledger.window(step.dt, rate, groups, step.truth.power);
@@ -271,6 +299,30 @@ impl Application {
             let status = self.status(clock);
             self.keep(|journal| journal.window(&row, &status));
         }
+    }
+
+    /// Says once that a bound on a percentile is nobody's to judge here.
+    fn warn_of_quantiles(&mut self, clock: &dyn Clock) {
+        let bounds = &self.parts.governor.driver().account().bounds;
+        let quantile = |account: &&BoundAccount| account.bound.statistic != Statistic::Mean;
+        let Some(bound) = bounds.iter().find(quantile).map(|account| account.bound.to_string())
+        else {
+            return;
+        };
+        if !std::mem::replace(&mut self.measured.is_bound_untold, true) {
+            let message = format!(
+                "the bound {bound:?} cannot be judged: {} tells no percentiles; a source that does \
+                 tells how latencies spread (the guide's table, column \"histogram\")",
+                self.parts.latency
+            );
+            self.tell(Severity::Warning, message, clock.utc_ns());
+        }
+    }
+
+    /// The first bound, as it is written.
+    fn bound(&self) -> Option<String> {
+        let bounds = &self.parts.governor.driver().account().bounds;
+        bounds.first().map(|account| account.bound.to_string())
     }
 
     /// The groups as they are (in shadow mode: would be) and at full speed, under this load.

@@ -57,6 +57,7 @@ impl Application {
             sample_age_s: clock.now().saturating_sub(self.sampled_at).as_secs_f64(),
             baseline_us: insight.baseline_us,
             bound_us: insight.bound_us,
+            bound: self.bound(),
             tolerance: self.parts.governor.driver().tolerance(),
             loss_measured: insight.loss.filter(|_| self.parts.mode == Mode::Run),
             loss_predicted: self.loss_predicted,
@@ -112,12 +113,12 @@ impl Application {
         let spans = modes.chain(law.span_by_mode.iter().copied());
         Counts {
             windows: law.windows,
-            windows_missing: law.windows_missing,
-            windows_forced: law.windows_forced,
+            windows_missing: self.measured.windows_missing,
+            windows_forced: self.measured.windows_forced,
             windows_bounded: bound.map_or(0, |bound| bound.windows),
             violations: bound.map_or(0, |bound| bound.windows_over),
             loss_mean: bound.and_then(BoundAccount::loss),
-            requests: account.requests,
+            requests: self.measured.requests,
             knob_writes: account.writes,
             knob_failures: account.failures,
             setting_changes: law.knob_changes,

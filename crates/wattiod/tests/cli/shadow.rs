@@ -36,7 +36,11 @@ fn requests_are_counted_before_there_is_a_model() {
     let output = place.observe(&["--duration", "2 s", "--no-results", "--json"]).end();
     assert_eq!(output.status.code(), Some(0));
     let status: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(status["counts"]["requests"].as_u64().unwrap() > 0, "{status}");
+    let counts = &status["counts"];
+    assert!(counts["requests"].as_u64().unwrap() > 0, "{status}");
+    // Nor is a latency missing, or full speed forced, because the law is not shown it yet.
+    assert!(counts["windows_missing"].as_u64().unwrap() <= 1, "{status}");
+    assert!(counts["windows_forced"].as_u64().unwrap() <= 1, "{status}");
     assert!(status["power"]["no_estimate"].is_string(), "{status}");
 }
 
@@ -220,4 +224,27 @@ fn the_page_is_for_who_knows_the_token() {
     assert!(answer.contains("wattio_info{"), "{answer}");
     running.signal(Signal::TERM);
     assert!(running.end().status.success());
+}
+
+/// With a bound that is a time it was said that there is none, and a percentile that nobody tells was
+/// waited for in silence.
+#[test]
+fn a_bound_that_is_a_time_is_one_and_a_percentile_nobody_tells_is_warned_of() {
+    let place = Place::measured();
+    let config = fs::read_to_string(place.path("wattiod.toml")).unwrap();
+    let with = |bounds: &str| format!("{config}[policy]\nbounds = [{bounds}]\n");
+    fs::write(place.path("wattiod.toml"), with("\"mean 1 ms run\"")).unwrap();
+    let (code, text, _) = observed(&place);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("would have broken the bound in 0 of "), "{text}");
+    assert!(!text.contains("no latency bound"), "{text}");
+    fs::write(place.path("wattiod.toml"), with("\"p99 1 ms run\"")).unwrap();
+    let (_, text, complaint) = observed(&place);
+    let warning = "the bound \"p99 1 ms run\" cannot be judged: exec /bin/sh tells no percentiles";
+    assert_eq!(complaint.matches(warning).count(), 1, "{text}{complaint}");
+}
+
+fn observed(place: &Place) -> (i32, String, String) {
+    let config = place.text("wattiod.toml");
+    said(&["observe", &config, "--no-results", "--duration", "2 s"])
 }

@@ -73,6 +73,7 @@ fn latency() -> LatencyStatus {
         baseline_us: Some(250.0),
         bound_us: Some(300.0),
         tolerance: Some(0.2),
+        bound: Some("mean 20% run".to_owned()),
         loss_measured: Some(0.25),
         loss_predicted: Some(0.125),
     }
