@@ -40,10 +40,12 @@ fn line_of_one(status: &Status) -> String {
 /// The whole status, for `wattiod status`.
 #[must_use]
 pub fn page(status: &Status) -> String {
-    status.applications().map(page_of_one).collect::<Vec<_>>().join("\n")
+    let parts = status.applications().enumerate();
+    parts.map(|(at, one)| page_of_one(one, at == 0)).collect::<Vec<_>>().join("\n")
 }
 
-fn page_of_one(status: &Status) -> String {
+/// The first one has what is of the daemon, too.
+fn page_of_one(status: &Status, is_first: bool) -> String {
     let mut rows: Vec<(&str, String)> = Vec::new();
     rows.extend(status.application.iter().map(|name| ("application", name.clone())));
     let mode = if status.mode == "observe" { "observe (acts on nothing)" } else { &status.mode };
@@ -87,7 +89,9 @@ fn page_of_one(status: &Status) -> String {
     let own = &status.own;
     let share = 100.0 * own.cpu_s / status.uptime_s.max(1e-9);
     let mib = own.resident_bytes as f64 / f64::from(1 << 20);
-    rows.push(("own cost", format!("{share:.2} % of a core, {mib:.1} MiB")));
+    if is_first {
+        rows.push(("own cost", format!("{share:.2} % of a core, {mib:.1} MiB")));
+    }
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     rows.iter().fold(String::new(), |mut page, (name, value)| {
         let _ = writeln!(page, "{name:width$}  {value}");
@@ -408,6 +412,7 @@ mod tests {
         let text = page(&both);
         assert!(text.contains("application      redis\n"), "{text}");
         assert!(text.contains("\n\napplication      disks\n"), "{text}");
+        assert_eq!(text.matches("own cost").count(), 1, "the daemon's");
         let text = verdict(&both);
         assert!(text.starts_with("redis: over") && text.contains("\ndisks: over"), "{text}");
     }
