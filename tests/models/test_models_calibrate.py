@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from wattio.analysis.statistics import Interval
 from wattio.cli import hpcio_calibrate
 from wattio.errors import InputError, ResultError
-from wattio.models import baselines, calibrate, files, posterior, runs, scenario, validate
+from wattio.models import calibrate, files, posterior, runs, scenario, validate
 from wattio.models import fit as fitting
 from wattio.models.approach import parse
 from wattio.models.parameter import central
@@ -143,7 +143,7 @@ def test_ranks_that_no_speedup_is_known_of_are_left_out() -> None:
 
 def test_a_line_knows_what_it_was_fitted_to_and_scales_steps_only() -> None:
     fitted = [made("tp", 4, 4, 0), *written((1, 4))]
-    line = baselines.line(fitted)
+    line = validate.straight_line(fitted)
     assert line is not None
     known = made("tp", 4, 4, 2)
     # By hand: seconds of 40 steps with 40 and with 10 dumps, 20 dumps between them.
@@ -152,14 +152,14 @@ def test_a_line_knows_what_it_was_fitted_to_and_scales_steps_only() -> None:
     assert line.time_s(replace(known, cells=2 * CELLS)) is None
     other = replace(made("tp", 4, 4, 0), cells=2 * CELLS)
     other = replace(other, step_s=3 * other.step_s)
-    wider = baselines.line([*fitted, other])
+    wider = validate.straight_line([*fitted, other])
     assert wider is not None
     dumps_s = (most - least) / 30
     steps_s = least - 10 * dumps_s
     found = wider.time_s(replace(known, cells=2 * CELLS))
     assert found == pytest.approx(3 * steps_s + 20 * dumps_s)
     assert line.time_s(replace(known, approach=parse("dc:3"))) is None
-    assert baselines.line(profile()) is None
+    assert validate.straight_line(profile()) is None
 
 
 def test_scores_are_of_the_same_runs_and_say_where_the_model_loses() -> None:

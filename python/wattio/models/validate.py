@@ -1,8 +1,11 @@
-"""Predictions against measured runs: the error of each time, and of the ranking."""
+"""Predictions against measured runs: the error of each time, and of the ranking.
+
+What the model must beat are baselines: a straight line, and always the same approach.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +13,15 @@ import numpy as np
 
 from wattio.analysis.statistics import Interval
 from wattio.errors import InputError
-from wattio.models import baselines, parameter, scenario
+from wattio.models import parameter, scenario
 from wattio.models.approach import Approach
 from wattio.models.runs import Run
 from wattio.models.scenario import Platform
 
-MODEL, LINE, CONSTANT = "the model", "a straight line", f"always {baselines.ALWAYS}"
+ALWAYS = Approach("dc", 1)
+"""What the baseline without a line takes for every run."""
+
+MODEL, LINE, CONSTANT = "the model", "a straight line", f"always {ALWAYS}"
 
 DRAWS = 5000
 
@@ -24,10 +30,67 @@ COVERAGE = (0.85, 0.95)
 
 
 @dataclass(frozen=True)
+class Line:
+    """Seconds of a step, and of a dump, of each approach; of so many nodes, ranks and cells.
+
+    It knows what the model knows of the runs that were fitted to, and none of its equations.
+    """
+
+    of: Mapping[Approach, tuple[float, float]]
+    nodes: int
+    cores: int
+    cells: int
+    profiles: Mapping[tuple[int, int, int], float]
+
+    def time_s(self, run: Run, approach: Approach | None = None) -> float | None:
+        """What the line says of a run, or of the same with another approach; None for nothing.
+
+        On another grid, or with other ranks, a step takes as much longer as one without output
+        does, and a dump what it takes here: a line knows nothing of bytes.
+        """
+        found = self.of.get(approach or run.approach)
+        here = self.profiles.get((self.nodes, self.cores, self.cells))
+        there = self.profiles.get((run.nodes, run.cores, run.cells))
+        if found is None:
+            return None
+        step_s, dump_s = found
+        if (run.nodes, run.cores, run.cells) != (self.nodes, self.cores, self.cells):
+            if here is None or there is None:
+                return None
+            step_s *= there / here
+        return run.steps * step_s + run.dumps * dump_s
+
+
+def straight_line(fitted: Sequence[Run]) -> Line | None:
+    """Least squares through the runs that were fitted to, of the largest grid and most ranks.
+
+    An approach needs two frequencies of output. None without runs that wrote.
+    """
+    written = [run for run in fitted if run.writes and run.is_usable]
+    if not written:
+        return None
+    shape = max((run.nodes, run.cores, run.cells) for run in written)
+    alike = [run for run in written if (run.nodes, run.cores, run.cells) == shape]
+    found = {}
+    for approach in {run.approach for run in alike}:
+        mine = [run for run in alike if run.approach == approach]
+        often = [run.dumps / run.steps for run in mine]
+        if len(set(often)) > 1:
+            slope, start = np.polyfit(often, [run.time_s / run.steps for run in mine], 1)
+            found[approach] = (float(start), float(slope))
+    steps: dict[tuple[int, int, int], list[float]] = {}
+    for run in fitted:
+        if not run.writes and run.is_usable:
+            steps.setdefault((run.nodes, run.cores, run.cells), []).append(run.step_s)
+    profiles = {key: float(np.median(values)) for key, values in steps.items()}
+    return Line(found, *shape, profiles)
+
+
+@dataclass(frozen=True)
 class Compared:
     """Repetitions of a run, the median of their times, and the predicted one with its interval.
 
-    `line_s` and `always_s` are what the baselines say (`baselines`), None if they cannot.
+    `line_s` and `always_s` are what the baselines say, None if they cannot.
     """
 
     run: Run
@@ -108,7 +171,7 @@ class Validation:
                     "high": one.time_s.high,
                     "deviation": one.deviation,
                     "time_s_straight_line": one.line_s,
-                    f"time_s_always_{baselines.ALWAYS}": one.always_s,
+                    f"time_s_always_{ALWAYS}": one.always_s,
                 }
                 for one in self.compared
             ],
@@ -204,11 +267,7 @@ def _score(
         measured = [row.measured_s for row in case]
         errors += [abs(ours / known - 1) for ours, known in zip(times, measured, strict=True)]
         # What always takes one approach puts that before all others, and no two of these in order.
-        order = (
-            [float(row.run.approach != baselines.ALWAYS) for row in case]
-            if method == CONSTANT
-            else times
-        )
+        order = [float(row.run.approach != ALWAYS) for row in case] if method == CONSTANT else times
         if len(case) < 2:
             continue
         for a in range(len(case)):
@@ -264,7 +323,7 @@ def validate(
     Each on as many nodes and ranks as it had, where the platform has speedups for those. The
     baselines are made of the runs that the platform was fitted to.
     """
-    line = baselines.line(fitted)
+    line = straight_line(fitted)
     left_out = []
     groups: dict[tuple[Approach, int, int, int, int, int], list[Run]] = {}
     for run in runs:
@@ -284,7 +343,7 @@ def validate(
         found = scenario.predict(one.approach, here, one.application, values)
         found = scenario.discrepant(found, one.application, values, seed)
         measured_s = float(np.median([run.time_s for run in alike]))
-        always = None if line is None else line.time_s(one, baselines.ALWAYS)
+        always = None if line is None else line.time_s(one, ALWAYS)
         compared.append(
             Compared(
                 one,
