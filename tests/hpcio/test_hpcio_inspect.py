@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from wattio import cli
 from wattio.errors import InputError, ResultError
-from wattio.hpcio import blocks, layout
+from wattio.hpcio import blocks
 from wattio.hpcio.assembly import assemble, fields
 from wattio.hpcio.inspection import inspect
 
@@ -155,28 +152,3 @@ def test_halos_are_no_holes_and_are_told(store: Made, capsys: pytest.CaptureFixt
     run("inspect", str(store.output), "--json")
     dumps = json.loads(capsys.readouterr().out)["dumps"]
     assert [one["step"] for one in dumps if one["notes"]] == [4]
-
-
-Extent = tuple[int, int]
-SIDE = 5
-
-
-@given(
-    st.integers(0, 3).flatmap(
-        lambda axes: st.lists(
-            st.lists(
-                st.tuples(st.integers(0, SIDE), st.integers(0, SIDE)), min_size=axes, max_size=axes
-            ),
-            max_size=6,
-        )
-    )
-)
-def test_elements_that_blocks_share_count_once(found: Sequence[Sequence[Extent]]) -> None:
-    places = [[(min(ends), max(ends)) for ends in one] for one in found]
-    has = np.zeros([SIDE] * len(places[0]) if places else [], bool)
-    those = []
-    for rank, place in enumerate(places):
-        has[tuple(slice(*ends) for ends in place)] = True
-        shape = [end - start for start, end in place]
-        those.append(blocks.make("u", rank, shape, "f4", has.shape, [at for at, _ in place]))
-    assert layout.covered(those) == np.count_nonzero(has)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -128,6 +130,31 @@ def test_blocks_that_cannot_be(
 ) -> None:
     with pytest.raises(InputError, match="variable"):
         blocks.make(name, 0, shape, dtype, whole, offset)
+
+
+Extent = tuple[int, int]
+SIDE = 5
+
+
+@given(
+    st.integers(0, 3).flatmap(
+        lambda axes: st.lists(
+            st.lists(
+                st.tuples(st.integers(0, SIDE), st.integers(0, SIDE)), min_size=axes, max_size=axes
+            ),
+            max_size=6,
+        )
+    )
+)
+def test_elements_that_blocks_share_count_once(found: Sequence[Sequence[Extent]]) -> None:
+    places = [[(min(ends), max(ends)) for ends in one] for one in found]
+    has = np.zeros([SIDE] * len(places[0]) if places else [], bool)
+    those = []
+    for rank, place in enumerate(places):
+        has[tuple(slice(*ends) for ends in place)] = True
+        shape = [end - start for start, end in place]
+        those.append(blocks.make("u", rank, shape, "f4", has.shape, [at for at, _ in place]))
+    assert blocks.covered(those) == np.count_nonzero(has)
 
 
 def test_damaris_xml_is_read_and_written() -> None:

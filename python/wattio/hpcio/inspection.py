@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 
 from wattio.errors import InputError, ResultError
-from wattio.hpcio import dumps, layout, manifest, parts, whole_fields
+from wattio.hpcio import blocks, dumps, manifest, parts, whole_fields
 from wattio.hpcio.blocks import Block
 from wattio.hpcio.manifest import BlockFact, Manifest
 
@@ -136,14 +136,14 @@ def absent(found: Manifest) -> Iterator[str]:
     if missing := sorted(set(found.ranks) - have):
         yield f"ranks {missing} are missing"
     for (name, shape), those in _members(found).items():
-        if count := math.prod(shape) - layout.covered(those):
+        if count := math.prod(shape) - blocks.covered(those):
             yield f"{name}: {count} of {math.prod(shape)} elements are missing"
 
 
 def shared(found: Manifest) -> Iterator[str]:
     """Where blocks overlap, as halos do, or wrong offsets."""
     for (name, _), those in _members(found).items():
-        if count := sum(math.prod(one.shape) for one in those) - layout.covered(those):
+        if count := sum(math.prod(one.shape) for one in those) - blocks.covered(those):
             yield f"{name}: blocks overlap by {count} elements: of each, one is read"
 
 
