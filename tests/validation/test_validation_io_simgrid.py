@@ -16,7 +16,7 @@ from wattio.models.extended import Period
 
 from validation.io import page
 from validation.io.simgrid import __main__ as command
-from validation.io.simgrid import cases, platform, section, simulate
+from validation.io.simgrid import cases, platform, section
 from validation.io.simgrid.cases import Case
 from validation.io.simgrid.rows import EXPLAINED, OUTSIDE, PATH, WITHIN, Row, compare, recorded
 
@@ -182,7 +182,7 @@ def test_without_simgrid_it_says_how_to_get_it(capsys: pytest.CaptureFixture[str
 
 def test_a_simulation_that_fails_is_told() -> None:
     with pytest.raises(ResultError, match="ended with 1"):
-        simulate.simulate(case_of("tp").simulated(), "/bin/false")
+        command.simulate(case_of("tp").simulated(), "/bin/false")
 
 
 def test_arguments_that_make_no_sense_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

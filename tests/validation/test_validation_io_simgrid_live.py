@@ -7,14 +7,15 @@ import subprocess
 import pytest
 from wattio.errors import ResultError
 
-from validation.io.simgrid import cases, rows, simulate
+from validation.io.simgrid import __main__ as command
+from validation.io.simgrid import cases, rows
 from validation.io.simgrid.cases import Case
 from validation.io.simgrid.rows import OUTSIDE
 
 
 def has_simgrid() -> bool:
     try:
-        return subprocess.run([simulate.PYTHON, "-c", "import simgrid"]).returncode == 0
+        return subprocess.run([command.PYTHON, "-c", "import simgrid"]).returncode == 0
     except OSError:
         return False
 
@@ -36,7 +37,7 @@ def small(approach: str, polls: bool = True) -> Case:
 def test_simgrid_finds_what_was_recorded() -> None:
     """The record is of the program as it stands."""
     asked = cases.cases()
-    found = simulate.check(asked)
+    found = command.check(asked)
     assert OUTSIDE not in {row.outcome for row in found}
     for row, kept in zip(found, rows.recorded(asked), strict=True):
         for name in rows.QUANTITIES:
@@ -47,7 +48,7 @@ def test_simgrid_finds_what_was_recorded() -> None:
 def test_slower_storage_on_simgrid_s_side_is_outside(approach: str) -> None:
     case = small(approach)
     slower = {**case.simulated(), "storage_bytes_s": 0.95 * case.values["storage_bytes_s"]}
-    assert rows.compare(case, simulate.simulate(slower)).outcome == OUTSIDE
+    assert rows.compare(case, command.simulate(slower)).outcome == OUTSIDE
 
 
 def test_a_run_by_hand() -> None:
@@ -60,15 +61,15 @@ def test_a_run_by_hand() -> None:
         **{"dump_bytes": 300e6, "storage_bytes_s": 100e6, "client_bytes_s": 80e6},
         "latency_s": 0.0,
     }
-    found = simulate.simulate(asked)
+    found = command.simulate(asked)
     assert found["time_s"] == pytest.approx(3 * 7)
     assert found["energy_j"] == pytest.approx(3 * (4 * 200 + 3 * 100))
     assert found["period_s"] == pytest.approx(7)
     # Each of two writers gives 40 MB/s at most: 3.75 s.
-    slow = simulate.simulate(asked | {"client_bytes_s": 40e6})
+    slow = command.simulate(asked | {"client_bytes_s": 40e6})
     assert slow["time_s"] == pytest.approx(3 * 7.75)
     # Half as fast with a writer beyond the first.
-    crowded = simulate.simulate(asked | {"contention": 1.0, "free_writers": 1.0})
+    crowded = command.simulate(asked | {"contention": 1.0, "free_writers": 1.0})
     assert crowded["time_s"] == pytest.approx(3 * 10)
 
 
@@ -76,4 +77,4 @@ def test_a_run_that_cannot_be_is_refused() -> None:
     asked = small("tp").simulated()
     for wrong, word in (({"dumps": 2}, "dumps: 2"), ({"speed": 1}, "speed")):
         with pytest.raises(ResultError, match=word):
-            simulate.simulate(asked | wrong)
+            command.simulate(asked | wrong)

@@ -2,12 +2,13 @@
 
     python -m validation.io.simgrid [--dumps 20 | --recorded] [--save] [--json]
 
-Simulates runs on two platforms, bound by computing and by writing (`dumps.py`, which says
-what is simulated), and compares time and energy of the run, and of a period between dumps, with
-what the model says for the same parameters. A deviation is within what is accepted, explained by
-a reason that was put in numbers beforehand (`cases.py`), or OUTSIDE. Ends with 1 where
-one is outside, with 2 for bad input or without SimGrid. `--recorded` takes SimGrid's numbers from
-`studies/io-approaches/simgrid.jsonl`, which `--save` writes.
+Simulates runs on two platforms, bound by computing and by writing (`dumps.py`, which says what is
+simulated; each in a process of the Python that has SimGrid's module), and compares time and energy
+of the run, and of a period between dumps, with what the model says for the same parameters. A
+deviation is within what is accepted, explained by a reason that was put in numbers beforehand
+(`cases.py`), or OUTSIDE. Ends with 1 where one is outside, with 2 for bad input or without SimGrid.
+`--recorded` takes SimGrid's numbers from `studies/io-approaches/simgrid.jsonl`, which `--save`
+writes.
 
 The power of a node that waits, phi in the model, is a parameter there; in SimGrid it follows from
 what waiting ranks do. Both ends are compared: they sleep (phi is P_idle / P_max) and they poll
@@ -21,16 +22,85 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from wattio.errors import InputError, ResultError
 
-from validation.io.simgrid.cases import DUMPS, cases
-from validation.io.simgrid.rows import OUTSIDE, PATH, WITHIN, Row, recorded, save, summary
-from validation.io.simgrid.simulate import PYTHON, check, simulate
+from validation.io.simgrid.cases import DUMPS, Case, cases
+from validation.io.simgrid.rows import (
+    OUTSIDE,
+    PATH,
+    WITHIN,
+    Parameters,
+    Row,
+    Simulated,
+    compare,
+    recorded,
+    save,
+    summary,
+)
 
 DIFFERS, BAD_INPUT = 1, 2
+ROOT = Path(__file__).parents[3]
+"""The folder that holds `validation`, which a process must begin in to find the program."""
+
+PROGRAM = "validation.io.simgrid.dumps"
+PYTHON = "/usr/bin/python3"
+INSTALL = "Debian's python3-simgrid has it: apt-get install python3-simgrid"
+TIMEOUT_S = 600
+
+Simulator = Callable[[Parameters], Simulated]
+
+
+class NoSimGridError(InputError):
+    """SimGrid's module is not there."""
+
+
+def simulate(run: Parameters, python: str = PYTHON) -> Simulated:
+    """One run by SimGrid. Raises NoSimGridError and ResultError."""
+    try:
+        done = subprocess.run(
+            [python, "-m", PROGRAM],
+            input=json.dumps(run),
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            cwd=ROOT,
+        )
+    except OSError as error:
+        raise NoSimGridError(f"{python} cannot be started: {error.strerror}. {INSTALL}") from error
+    except subprocess.TimeoutExpired as error:
+        raise ResultError(f"{PROGRAM} took longer than {TIMEOUT_S} s") from error
+    if done.returncode != 0:
+        if "No module named 'simgrid'" in done.stderr:
+            raise NoSimGridError(f"{python} has no module simgrid. {INSTALL}")
+        last = (done.stderr.strip().splitlines() or ["no words"])[-1]
+        raise ResultError(f"{PROGRAM} ended with {done.returncode}: {last}")
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def check(
+    chosen: Sequence[Case],
+    simulator: Simulator = simulate,
+    told: Callable[[int, int], None] = lambda done, of: None,
+) -> list[Row]:
+    """All cases, as many at a time as there are processors. Raises what `simulate` does."""
+    rows: list[Row] = []
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        try:
+            for row in pool.map(lambda case: compare(case, simulator(case.simulated())), chosen):
+                rows.append(row)
+                told(len(rows), len(chosen))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return rows
 
 
 def text(rows: Sequence[Row]) -> str:

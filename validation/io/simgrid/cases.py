@@ -85,7 +85,7 @@ class Case:
         return float(step) * self.application.iterations
 
     def simulated(self) -> dict[str, Any]:
-        """What `simgrid_dumps.py` takes: parameters only, nothing that the model computed."""
+        """What `dumps.py` takes: parameters only, nothing that the model computed."""
         v = self.values
         return {
             **{name: float(v[name]) for name in HANDED_ON},

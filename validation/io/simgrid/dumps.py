@@ -2,7 +2,7 @@
 
     /usr/bin/python3 -m validation.io.simgrid.dumps <run.json
 
-`simulate.py` starts it once for each run, with the Python that has SimGrid's module (Debian's
+`__main__.py` starts it once for each run, with the Python that has SimGrid's module (Debian's
 `python3-simgrid`); a process simulates once. It imports nothing of wattio and knows none of its
 equations: what comes out follows from flops, bytes and who waits for whom.
 
