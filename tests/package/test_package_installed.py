@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from package import building
+from package.bare_root import ENDS_S
 
 ROOT = Path(__file__).parents[2]
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
@@ -36,7 +37,7 @@ name = "pacer"
 """
 """A study of seconds; `test_fresh_machine.py` runs the quickstart."""
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * ENDS_S)]
 
 
 def uv() -> str:
@@ -55,7 +56,7 @@ def told(command: list[str], cwd: Path, **environment: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=800,
+        timeout=ENDS_S,
     )
     assert done.returncode == 0, f"{command}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
     return done.stdout
