@@ -233,8 +233,9 @@ impl<R: Reactors> Governing<R> {
             }
             Request::SetTolerance { tolerance } => {
                 let policy = &self.named.policy;
-                let Some(before) = driver.tolerance() else {
-                    return refused(format!("policy {policy} has no latency bound"));
+                let before = match driver.tolerance_to_change(policy) {
+                    Ok(before) => before,
+                    Err(message) => return refused(message),
                 };
                 if let Err(error) = check_tolerance(policy, *tolerance) {
                     return refused(error.to_string());

@@ -176,6 +176,20 @@ impl<L: Law> Driver<L> {
         self.account.bounds.iter().find_map(|account| account.bound.share())
     }
 
+    /// The same, or why there is none to change. `policy` is the law's name, for the message.
+    ///
+    /// # Errors
+    /// There is no bound, or only bounds that are times.
+    pub fn tolerance_to_change(&self, policy: &str) -> Result<f64, String> {
+        self.tolerance().ok_or_else(|| match self.account.bounds.first() {
+            None => format!("policy {policy} has no latency bound"),
+            Some(account) => format!(
+                "the bound is \"{}\", a time: a tolerance is of bounds above full speed",
+                account.bound
+            ),
+        })
+    }
+
     /// Changes the share of every relative bound from the next step on; the caller checks the
     /// range.
     pub fn set_tolerance(&mut self, share: f64) {

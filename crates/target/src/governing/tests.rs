@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::cell::Cell;
 use std::path::Path;
 use wattio_control::Settings;
-use wattio_law::DriverSettings;
+use wattio_law::{Bound, DriverSettings};
 use wattio_plant::{ASSUMED_POWER_MODEL, PowerModel};
 use wattio_service::Program;
 use wattio_service::metrics::Format;
@@ -28,10 +28,19 @@ impl Clock for At {
 }
 
 fn governing(policy: &str, journal: Option<Journal>, clock: &At) -> Governing<Script> {
+    bounded(policy, &[], journal, clock)
+}
+
+fn bounded(
+    policy: &str,
+    bounds: &[Bound],
+    journal: Option<Journal>,
+    clock: &At,
+) -> Governing<Script> {
     let script = Script::new(0.05 * SATURATION);
     let plant = TargetPlant::new(layout(), script, clock.now());
     let settings = (Settings::new(), DriverSettings::default());
-    let governed = Governed::new((policy, &settings.0), &[], settings.1, plant, clock.now());
+    let governed = Governed::new((policy, &settings.0), bounds, settings.1, plant, clock.now());
     let named = Named { name: "disk \"one\"".to_owned(), policy: policy.to_owned() };
     let model = PowerModel::from_toml(ASSUMED_POWER_MODEL).unwrap();
     let ledger = Ledger::new(Some(model), None, vec![Hertz(1e9)]);
@@ -117,6 +126,12 @@ fn operators_are_answered() {
     let refused = native.answer(&request, exports, &clock);
     let message = "policy native has no latency bound".to_owned();
     assert_eq!(refused, Answer::Refused { message });
+    // A time is a bound, too, which it was said not to be.
+    let mut timed = bounded("pacer", &["mean 2 ms run".parse().unwrap()], None, &clock);
+    let refused = timed.answer(&tolerance(0.3), exports, &clock);
+    let message =
+        "the bound is \"mean 2 ms run\", a time: a tolerance is of bounds above full speed";
+    assert_eq!(refused, Answer::Refused { message: message.to_owned() });
 }
 
 #[test]

@@ -183,14 +183,7 @@ impl Application {
     /// Why it stays as it is.
     pub fn set_tolerance(&mut self, tolerance: f64) -> Result<String, String> {
         let governor = &mut self.parts.governor;
-        let Some(before) = governor.driver().tolerance() else {
-            return Err(match self.bound() {
-                None => format!("policy {} has no latency bound", self.parts.policy),
-                Some(bound) => {
-                    format!("the bound is {bound:?}, a time: plf is of bounds above full speed")
-                }
-            });
-        };
+        let before = governor.driver().tolerance_to_change(&self.parts.policy)?;
         check_tolerance(&self.parts.policy, tolerance).map_err(|error| error.to_string())?;
         governor.set_latency_tolerance(tolerance);
         Ok(format!("the latency tolerance is now {tolerance}, it was {before}"))
