@@ -20,9 +20,9 @@ settings.load_profile("wattio")
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are made and not written, which takes longest: for tests of a page's words."""
-    from wattio.report import drawing
+    from wattio.report import plots
 
-    monkeypatch.setattr(drawing, "svg", lambda _: b"<svg/>")
+    monkeypatch.setattr(plots, "svg", lambda _: b"<svg/>")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -18,8 +18,8 @@ import pytest
 from wattio.cli import main
 from wattio.kinds.governor import folder, journal
 from wattio.report import make
-from wattio.report.drawing import POINTS
 from wattio.report.governor import gather, phrases
+from wattio.report.plots import POINTS
 
 from governor import governed_fake as fake
 

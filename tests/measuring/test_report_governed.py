@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from wattio.report import drawing, make
+from wattio.report import make, plots
 from wattio.report.measurement import background, gather, governed
 from wattio.report.measurement.gather import Measured
 from wattio.results.summary import Estimate
@@ -84,7 +84,7 @@ def test_a_law_stands_beside_its_full_speed_and_the_best_peer(tmp_path: Path) ->
     assert [row.run.system for row in one.rows] == ["t-polling", "t-pacer", "other-pacer", "left"]
     assert {law: row.run.system for law, row in one.twins.items()} == {"t-pacer": "t-polling"}
     with (
-        patch.object(drawing, "svg", return_value=b"<svg/>"),
+        patch.object(plots, "svg", return_value=b"<svg/>"),
         patch("wattio.report.measurement.page.gather", return_value=found),
     ):
         page = text_of(make(path).read_text(encoding="utf-8"))

@@ -26,7 +26,7 @@ from wattio.meters import parquet
 from wattio.meters.samples import packed
 from wattio.recording import Samples
 from wattio.recording.journal import write_sources
-from wattio.report import drawing, make
+from wattio.report import make, plots
 from wattio.report.measurement import gather, phrases
 from wattio.report.measurement import samples as measured_samples
 
@@ -64,7 +64,7 @@ def page(result: Path) -> str:
 
 def said(path: Path) -> str:
     """The page as text, with plain spaces; its figures are made, but not drawn."""
-    with patch.object(drawing, "svg", return_value=b"<svg/>"):
+    with patch.object(plots, "svg", return_value=b"<svg/>"):
         return words_of(make(path).read_text(encoding="utf-8"))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from wattio.report import drawing, make
+from wattio.report import make, plots
 from wattio.report.measurement import gather, servers, winners
 
 from . import made_folder
@@ -49,7 +49,7 @@ def test_one_of_ours_that_does_not_win_is_told_too(tmp_path: Path) -> None:
 
 
 def test_the_page_has_it(result: Path) -> None:
-    with patch.object(drawing, "svg", return_value=b"<svg/>"):
+    with patch.object(plots, "svg", return_value=b"<svg/>"):
         page = make(result).read_text(encoding="utf-8")
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page)).translate(PLAIN)
     assert "Processor time of the servers" in text

@@ -19,7 +19,7 @@ import pytest
 from wattio.cli import main
 from wattio.meters import parquet
 from wattio.recording import Samples
-from wattio.recording.timing import find_step, timing, updates
+from wattio.recording.cadence import find_step, timing, updates
 
 WATTIO = [sys.executable, "-c", "from wattio.cli import main; main()"]
 

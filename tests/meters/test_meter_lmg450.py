@@ -18,7 +18,7 @@ from wattio.meters import lmg450, open_meter
 from wattio.meters.lmg450 import TABLE, Table, parse_line
 from wattio.meters.meter import MeterLost, MeterRefused
 from wattio.recording import Recorder, Source
-from wattio.recording.timing import timing
+from wattio.recording.cadence import timing
 
 from meters.lmg450_peer import Lmg450Peer
 

@@ -17,10 +17,10 @@ from measuring import made_folder
 from report import test_report
 from simulation import test_fleet
 from wattio.cli import main
-from wattio.report import drawing, make, ranking
-from wattio.report.drawing import Drawn
+from wattio.report import make, plots, rankings
 from wattio.report.page import Cell, Cells, Figure, Page, Section, Text, grid, write
-from wattio.report.ranking import Condition, Contest
+from wattio.report.plots import Drawn
+from wattio.report.rankings import Condition, Contest
 
 from page.chromium import Chromium, executable
 
@@ -43,14 +43,14 @@ def browser(tmp_path: Path) -> Iterator[Chromium]:
 def page(tmp_path: Path) -> str:
     """A page with a figure that can be looked into, and a table of 14 columns; its address."""
     x = np.arange(0.0, 101.0)
-    look = drawing.strokes(["native"])[0]
-    lines: list[drawing.Line] = [("native", look, x, 2 * x)]
-    saving = drawing.Band("saving", "#56B4E9", 0.2, [(20.0, 40.0), (60.0, 80.0)])
-    panels = (drawing.panel("time (s)", "power (W)", lines, stepped=True, bands=[saving]),)
-    with drawing.styled():
-        canvas, (axis,) = drawing.figure(drawing.WIDTH, 3)
+    look = plots.strokes(["native"])[0]
+    lines: list[plots.Line] = [("native", look, x, 2 * x)]
+    saving = plots.Band("saving", "#56B4E9", 0.2, [(20.0, 40.0), (60.0, 80.0)])
+    panels = (plots.panel("time (s)", "power (W)", lines, stepped=True, bands=[saving]),)
+    with plots.styled():
+        canvas, (axis,) = plots.figure(plots.WIDTH, 3)
         axis.plot(x, 2 * x)
-        image = drawing.svg(canvas)
+        image = plots.svg(canvas)
     drawn = Drawn("power", "Power", "Watts.", "A chart of watts over time.", image, [["a"]], panels)
     columns: Cells = ["policy", *(("latency p99.99", "to native") for _ in range(13))]
     rows: list[Cells] = [[WORDS[0], *(WORDS[1 + at % 3] for at in range(13))] for _ in range(3)]
@@ -66,7 +66,7 @@ def page(tmp_path: Path) -> str:
 def test_a_telephone_takes_the_narrow_drawing(tmp_path: Path, browser: Chromium) -> None:
     """The figure of what won was shrunk to letters of four pixels."""
     every = [Condition(name, (level, level + 1)) for name, level in (("one", 50.0), ("two", 40.0))]
-    drawn = ranking.drawn([Contest("day", "energy", tuple(every))])
+    drawn = rankings.drawn([Contest("day", "energy", tuple(every))])
     assert drawn is not None
     sections = [Section("What won", [Figure(drawn)])]
     page = write(tmp_path / "report", Page("t", "over", "Heading", [Text("lead")], sections))

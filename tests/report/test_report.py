@@ -24,7 +24,7 @@ from wattio.files import document
 from wattio.kinds.simulation import execute, metrics, recompute
 from wattio.kinds.simulation.folder import SimulationFolder
 from wattio.report import make
-from wattio.report.drawing import POINTS, STATES
+from wattio.report.plots import POINTS, STATES
 from wattio.report.simulation import gather, phrases
 from wattio.results import summary
 from wattio.results.runs import Recorded, Run, Verdict

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from wattio.errors import ResultError
-from wattio.report import drawing, phrases, rendering
-from wattio.report.drawing import Drawn
+from wattio.report import output, phrases, plots
 from wattio.report.page import (
     Cell,
     Facts,
@@ -29,6 +28,7 @@ from wattio.report.page import (
 from wattio.report.page import (
     Figure as Shown,
 )
+from wattio.report.plots import Drawn
 
 DRAWN = Drawn(
     "power", "Power", "Watts over <time>.", "A chart of watts over time.", b"<svg/>", [["a"]]
@@ -105,12 +105,12 @@ def test_quantities_in_the_unit_that_fits(value: float | None, unit: str, text: 
 
 def test_an_axis_of_latency_says_milliseconds_and_marks_what_is_cut() -> None:
     axis = Figure().subplots()
-    drawing.fit(axis, np.array([100_000.0, 140_000.0, np.nan]), "mean latency")
+    plots.fit(axis, np.array([100_000.0, 140_000.0, np.nan]), "mean latency")
     assert axis.get_ylabel() == "mean latency (ms)"
     assert axis.yaxis.get_major_formatter()(140_000.0, None) == "140"
     assert len(axis.lines) == 2  # The foot is not at zero: two strokes.
     axis = Figure().subplots()
-    drawing.fit(axis, np.array([*np.linspace(0.1, 1, 99), 100.0]), "mean latency")
+    plots.fit(axis, np.array([*np.linspace(0.1, 1, 99), 100.0]), "mean latency")
     assert [text.get_text() for text in axis.texts] == [
         "peaks up to 100\N{NO-BREAK SPACE}µs are cut off"
     ]
@@ -120,18 +120,18 @@ def test_an_axis_of_latency_says_milliseconds_and_marks_what_is_cut() -> None:
 def test_a_thinned_curve_keeps_its_ends_and_its_steps() -> None:
     x = np.geomspace(10, 1e6, 20_000)
     y = np.linspace(1, 0, 20_000)
-    few_x, few_y = drawing.thinned(x, y)
-    assert len(few_x) <= drawing.POINTS + 2
+    few_x, few_y = plots.thinned(x, y)
+    assert len(few_x) <= plots.POINTS + 2
     assert (few_x[0], few_x[-1], few_y[-1]) == (x[0], x[-1], y[-1])
     assert set(few_x) <= set(x)
     assert (np.diff(few_x) > 0).all()
 
 
 def test_coordinates_lose_idle_digits_and_scales_none() -> None:
-    with drawing.styled():
-        drawn, (axis,) = drawing.figure(4, 2)
+    with plots.styled():
+        drawn, (axis,) = plots.figure(4, 2)
         axis.plot([0, 1, 2], [0.123456, 1 / 3, 2 / 3])
-        text = drawing.svg(drawn).decode()
+        text = plots.svg(drawn).decode()
     assert "scale(0.015625)" in text
     assert not re.search(r"[ML] \d+\.\d{3}", text)
 
@@ -139,8 +139,8 @@ def test_coordinates_lose_idle_digits_and_scales_none() -> None:
 def test_a_figure_that_can_be_looked_into_brings_its_numbers_and_the_library() -> None:
     x, y = np.array([0.0, 1.0, 2.0]), np.array([1.23456789, np.nan, 3.0])
     other = ("</script><b>", {"color": "#000000", "linestyle": ":"}, x[1:], y[1:])
-    panel = drawing.panel(
-        "time (s)", "power (W)", [("law", drawing.strokes(["pacer"])[0], x, y), other]
+    panel = plots.panel(
+        "time (s)", "power (W)", [("law", plots.strokes(["pacer"])[0], x, y), other]
     )
     assert panel.x == [0.0, 1.0, 2.0]
     assert [one["values"] for one in panel.series] == [[1.2346, None, 3.0], [None, None, 3.0]]
@@ -178,9 +178,9 @@ def test_figures_beyond_the_room_of_a_page_are_shown_from_beside(tmp_path: Path)
 def test_logarithmic_curves_have_no_zeros() -> None:
     look = {"color": "#000000"}
     x, y = np.array([0.0, 1.0, 10.0]), np.array([1.0, 0.5, 0.0])
-    panel = drawing.panel("x", "y", [("a", look, x, y)], log=True)
+    panel = plots.panel("x", "y", [("a", look, x, y)], log=True)
     assert (panel.x, panel.series[0]["values"]) == ([1.0, 10.0], [0.5, None])
 
 
 def test_the_style_is_for_other_pages_too() -> None:
-    assert "prefers-color-scheme: dark" in rendering.style()
+    assert "prefers-color-scheme: dark" in output.style()

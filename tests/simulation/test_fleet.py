@@ -15,7 +15,7 @@ from wattio import _core, cli
 from wattio.errors import InputError
 from wattio.executors.threads import SimulationExecutor
 from wattio.files import document
-from wattio.kinds.fleet import execute, members, placing, plan, recompute, summary
+from wattio.kinds.fleet import execute, members, placement, plan, recompute, summary
 from wattio.kinds.fleet.folder import FleetFolder
 from wattio.kinds.fleet.plan import FleetRequest
 from wattio.kinds.fleet.schema import FleetStudy, PlacingEntry
@@ -151,12 +151,12 @@ def test_placing_keeps_to_the_share_and_pays_for_moving() -> None:
     entry = PlacingEntry(pressure_max=0.5, off_power="10 W", moving_power="0 W")  # type: ignore[arg-type]
     load = np.array([0.05, 0.1, 0.15, 0.1])
     power = 100.0 + 200.0 * load
-    found = placing.estimate(power, load, 2 * load, entry)
+    found = placement.estimate(power, load, 2 * load, entry)
     # Peaks of 0.8 in all fill two servers to half: two at 100 W, 80 W for the load, two off.
     assert found.servers_needed == 2
     assert found.power_w_placed == pytest.approx(200 + 80 + 20)
     dear = entry.model_copy(update={"moving_power": 1e9})
-    assert placing.estimate(power, load, 2 * load, dear).power_w_placed == pytest.approx(
+    assert placement.estimate(power, load, 2 * load, dear).power_w_placed == pytest.approx(
         power.sum()
     )
 

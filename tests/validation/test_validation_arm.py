@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from wattio.report import rendering
+from wattio.report import output
 
 from validation.arm import __main__ as command
 from validation.arm import paper
@@ -204,7 +204,7 @@ def test_the_table_shows_every_number(capsys: pytest.CaptureFixture[str]) -> Non
 def test_the_page_has_every_number(tmp_path: Path, rows: dict[str, Checked]) -> None:
     assert command.main(["--out", str(tmp_path / "made")]) == 0
     page = (tmp_path / "made" / "arm-cluster.html").read_text(encoding="utf-8")
-    missing = [key for key in rows if f'id="{rendering.slug(key)}"' not in page]
+    missing = [key for key in rows if f'id="{output.slug(key)}"' not in page]
     assert not missing
     assert page.count(">DIFFERS<") == len(DIFFERENT)
     assert len(page) < 2e6

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from wattio.report import rendering
+from wattio.report import output
 
 from validation.common import printed
 from validation.common.printed import Checked
@@ -82,5 +82,5 @@ def test_labels_of_the_drives_do_not_explain_the_difference_in_power(
 def test_the_page_has_every_number(tmp_path: Path, rows: dict[str, Checked]) -> None:
     assert command.main(["--out", str(tmp_path)]) == 0
     page = (tmp_path / "dvfs-fio.html").read_text(encoding="utf-8")
-    assert not [key for key in rows if f'id="{rendering.slug(key)}"' not in page]
+    assert not [key for key in rows if f'id="{output.slug(key)}"' not in page]
     assert "4 GHz" in page

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from wattio.analysis.statistics import Interval
-from wattio.report import drawing
-from wattio.report.drawing import WIDTH, Table
+from wattio.report import plots
+from wattio.report.plots import WIDTH, Table
 
 PUBLISHED_STYLE: dict[str, Any] = {
     "color": "#000000",
@@ -93,15 +93,15 @@ class Bars:
 
     def draw(self) -> bytes:
         """The figure as SVG."""
-        with drawing.styled():
-            figure, axes = drawing.figure(WIDTH, 0.6 + 2.5 * len(self.panels), len(self.panels))
+        with plots.styled():
+            figure, axes = plots.figure(WIDTH, 0.6 + 2.5 * len(self.panels), len(self.panels))
             for axis, panel in zip(axes, self.panels, strict=True):
                 self._panel(axis, panel)
             axes[-1].set_xticks(range(len(self.groups)), self.groups)
             axes[-1].set_xlabel(self.across)
             handles = self._handles()
             figure.legend(handles=handles, loc="outside upper left", ncols=3, handlelength=2)
-            return drawing.svg(figure)
+            return plots.svg(figure)
 
     def table(self) -> Table:
         """What is drawn, one row for each bar; an absent value is empty."""

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wattio.report import rendering
-from wattio.report.drawing import Table
+from wattio.report import output
+from wattio.report.plots import Table
 
 from validation.common import named, pages, printed
 from validation.common.pages import MISSED, Line, Ours
@@ -140,14 +140,14 @@ def write(about: About, rows: Sequence[Checked], target: Path) -> Path:
         "ours": ours_text,
         "off": deviation_text,
         "claim": named.claim,
-        "slug": rendering.slug,
+        "slug": output.slug,
     }
     environment.globals |= {"said": _SAID}
     shown = [(document, groups(rows, document)) for document in about.documents]
     text = environment.get_template("numbers.html.j2").render(
         about=about, documents=shown, lines=_summary(rows), counted=counted(rows)
     )
-    rendering.write_table(target / f"{about.name}.csv", table(rows))
+    output.write_table(target / f"{about.name}.csv", table(rows))
     page = target / f"{about.name}.html"
     page.write_text(text, encoding="utf-8")
     return page
@@ -160,7 +160,7 @@ def _summary(rows: Sequence[Checked]) -> list[Line]:
             f"{named.claim(row.entry.key)} ({row.entry.where})",
             value_text(row),
             [Ours(ours_text(row), MISSED, f"no, {deviation_text(row) or 'beyond the bound'}")],
-            rendering.slug(row.entry.key),
+            output.slug(row.entry.key),
         )
         for row in rows
         if row.outcome == "differs"

@@ -9,8 +9,8 @@ from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader
 from markupsafe import Markup
-from wattio.report import rendering
-from wattio.report.drawing import Table
+from wattio.report import output
+from wattio.report.plots import Table
 
 _HEADING = re.compile(r'<h([23]) id="([^"]+)">(.*?)</h\1>', re.DOTALL)
 
@@ -49,11 +49,11 @@ def records(table: Table) -> list[dict[str, Any]]:
 
 def environment(folder: Path) -> Environment:
     """What a document's templates are rendered with: theirs, `base.html.j2`, and the report's."""
-    made = rendering.environment()
+    made = output.environment()
     own = FileSystemLoader([folder, Path(__file__).parent])
     made.loader = ChoiceLoader([own, made.loader]) if made.loader else own
     made.filters |= {"typeset": typeset, "contents": contents}
-    made.globals["style"] = rendering.style()
+    made.globals["style"] = output.style()
     return made
 
 

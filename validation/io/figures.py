@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from wattio.analysis.statistics import Interval
 from wattio.models import parameter
 from wattio.models.scenario import Prediction
-from wattio.report.drawing import Drawn
+from wattio.report.plots import Drawn
 
 from validation.common.bars import Bars, Mark, Panel, Series
 from validation.io.entries import given, published

@@ -12,8 +12,8 @@ from jinja2 import Template
 from wattio.analysis.statistics import Interval
 from wattio.models import parameter, validate
 from wattio.models.advice import Advice
-from wattio.report import phrases, rendering
-from wattio.report.drawing import Drawn, Table
+from wattio.report import output, phrases
+from wattio.report.plots import Drawn, Table
 
 from validation.common import pages
 from validation.common.pages import MET, MISSED, OPEN, Line, Ours
@@ -192,9 +192,9 @@ def make(study: Study, target: Path) -> Path:
     target.mkdir(parents=True, exist_ok=True)
     drawn = of_study(study.energies, study.fit, study.left_out, study.nancy, study.rennes)
     for figure in drawn:
-        rendering.write_figure(target, figure.name, figure)
-    rendering.write_table(target / "table-2.csv", energies_table(study))
-    rendering.write_table(target / "claims.csv", claims_table(study))
+        output.write_figure(target, figure.name, figure)
+    output.write_table(target / "table-2.csv", energies_table(study))
+    output.write_table(target / "claims.csv", claims_table(study))
     simulated = section.section()
     section.write(simulated, target)
     page = target / "io-approaches.html"
@@ -286,7 +286,7 @@ def _render(study: Study, drawn: Sequence[Drawn], simulated: section.Section) ->
     return template().render(
         lines=summary(study),
         study=study,
-        slots=rendering.embedded(drawn),
+        slots=output.embedded(drawn),
         figures=FIGURES,
         means=[row for row in study.rows if row.entry.key.endswith("node_mean_kj")],
         others=[row for row in study.rows if ".text." in row.entry.key and row.ours is not None],

@@ -14,8 +14,8 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 from wattio.analysis.histogram import WindowHistograms, percentile
 from wattio.analysis.statistics import Interval
-from wattio.report import drawing
-from wattio.report.drawing import WIDTH, Drawn, Table
+from wattio.report import plots
+from wattio.report.plots import WIDTH, Drawn, Table
 from wattio.simulator.policies import REFERENCE
 from wattio.simulator.simulation import Outcome
 
@@ -89,8 +89,8 @@ def draw(study: Evaluation) -> Drawn | None:
         return None
     rows: Table = [["policy", "seed", "second_ends_s", "latency_us_p99"]]
     means: dict[str, NDArray[np.float64]] = {}
-    with drawing.styled():
-        figure, (axis,) = drawing.figure(WIDTH, 3.6)
+    with plots.styled():
+        figure, (axis,) = plots.figure(WIDTH, 3.6)
         for label, colour, marker, dashes in STYLES:
             drawn = [p99_by_second_us(outcome) for outcome in curves[label]]
             for outcome, (ends, values) in zip(curves[label], drawn, strict=True):
@@ -121,7 +121,7 @@ def draw(study: Evaluation) -> Drawn | None:
         axis.set_xlabel("simulated time (s), at the end of each second")
         axis.set_ylabel("p99 latency (ms)")
         figure.legend(handles=_handles(reaction), loc="outside upper left", ncols=2, handlelength=3)
-        image = drawing.svg(figure)
+        image = plots.svg(figure)
     caption = _caption(study, means, reaction, begin_s)
     alternative = "p99 latency by second of native and PACER; both rise when the burst begins."
     title = f"Figure 16: {TITLE}"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from wattio.analysis.statistics import Interval
-from wattio.report.drawing import Drawn
+from wattio.report.plots import Drawn
 
 from validation.common.bars import Bars, Mark, Panel, Series
 from validation.pacer import burst, data, knobs

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from wattio.analysis.statistics import Interval
-from wattio.report import drawing
-from wattio.report.drawing import WIDTH, Drawn, Table
+from wattio.report import plots
+from wattio.report.plots import WIDTH, Drawn, Table
 
 from validation.common.bars import PUBLISHED_STYLE, ends, reach
 from validation.pacer.data import Evaluation, fixed, interval, load_name, together
@@ -146,7 +146,7 @@ def _draw(
     curves = [(style, points(study, setting, style[0])) for style in PRESSURES]
     if not any(found for _, found in curves):
         return None
-    with drawing.styled():
+    with plots.styled():
         figure = Figure(figsize=(WIDTH, 5.6), layout="constrained")
         axes = figure.subplots(2, 2, sharex=True)
         for axis, (metric, name) in zip(axes.flat, METRICS, strict=True):
@@ -167,7 +167,7 @@ def _draw(
         ]
         handles.append(Line2D([], [], **PUBLISHED_STYLE))
         figure.legend(handles=handles, loc="outside upper left", ncols=3, handlelength=3)
-        image = drawing.svg(figure)
+        image = plots.svg(figure)
     alternative = f"Latency, IOPS and IOPS/W over native, by {across}, at 10 % and full pressure."
     title = f"Figure {number}: {TITLES[setting]}"
     name = f"published-figure-{number}"

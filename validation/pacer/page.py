@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wattio.report import rendering
+from wattio.report import output
 
 from validation.common import pages
 from validation.common.pages import MET, MISSED, OPEN, Line, Ours
@@ -61,10 +61,10 @@ def make(study: Evaluation, found: Found, slots: list[Slot]) -> Path:
     target.mkdir(exist_ok=True)
     for slot in slots:
         if slot.drawn is not None:
-            rendering.write_figure(target, slot.drawn.name, slot.drawn)
-    rendering.write_table(target / "published.csv", tables.table(found.compared))
-    rendering.write_table(target / "published-tail.csv", tables.tail_table(found.tails))
-    rendering.write_table(target / "published-floor.csv", tables.floor_table(found.floor))
+            output.write_figure(target, slot.drawn.name, slot.drawn)
+    output.write_table(target / "published.csv", tables.table(found.compared))
+    output.write_table(target / "published-tail.csv", tables.tail_table(found.tails))
+    output.write_table(target / "published-floor.csv", tables.floor_table(found.floor))
     text = tables.markdown(found.compared, found.tails, found.floor, found.checks)
     (target / "published.md").write_text(text, encoding="utf-8")
     page = target / "published.html"
@@ -88,7 +88,7 @@ def summary(found: Found) -> list[Line]:
 def _line(row: Compared) -> Line:
     """A published number, as the summary has it."""
     ours = [_reading(row, one) for one in row.readings if "printed" not in one.label]
-    return Line(row.entry.quantity, with_unit(row, row.value), ours, rendering.slug(row.entry.key))
+    return Line(row.entry.quantity, with_unit(row, row.value), ours, output.slug(row.entry.key))
 
 
 def _reading(row: Compared, reading: Reading) -> Ours:
@@ -122,7 +122,7 @@ def _render(study: Evaluation, found: Found, slots: list[Slot]) -> str:
         "value": tables.value_text,
         "ours": ours_text,
         "interval": tables.interval_text,
-        "slug": rendering.slug,
+        "slug": output.slug,
         "undone": tables.undone_text,
         "four": tables.four,
     }
@@ -149,4 +149,4 @@ def _render(study: Evaluation, found: Found, slots: list[Slot]) -> str:
 
 
 def _embedded(slot: Slot) -> dict[str, Any] | None:
-    return None if slot.drawn is None else rendering.embedded([slot.drawn])[0]
+    return None if slot.drawn is None else output.embedded([slot.drawn])[0]

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from wattio.analysis.statistics import Interval
-from wattio.report.drawing import Table
 from wattio.report.phrases import number
+from wattio.report.plots import Table
 
 from validation.common.bars import ends
 from validation.pacer.checks import Check

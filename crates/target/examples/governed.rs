@@ -25,7 +25,7 @@ use wattio_host::ledger::Ledger;
 use wattio_law::DriverSettings;
 use wattio_plant::{ASSUMED_POWER_MODEL, PowerModel};
 use wattio_service::{Program, Service, ServiceRequest, ServiceSettings};
-use wattio_target::governing::{Governing, Named};
+use wattio_target::control_loop::{Governing, Named};
 use wattio_target::plant::{
     CLASSES, Governed, Layout, ReactorCounters, Reactors, Setting, TargetPlant,
 };

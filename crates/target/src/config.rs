@@ -4,11 +4,11 @@ mod law;
 
 pub use law::{FrequencyConfig, PolicyConfig, PowerConfig, SOCKET, ServiceConfig};
 
-use crate::listening::Address;
 use crate::plant::{Layout, LayoutError};
 use crate::reactor::Idle;
 use crate::run::LawSettings;
 use crate::server::{Settings, Volume};
+use crate::sockets::Address;
 use crate::tls::Files;
 use crate::volume::{DEVICE_DEPTH, Pace, VolumeMemory};
 use serde::{Deserialize, Deserializer};

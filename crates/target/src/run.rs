@@ -1,15 +1,15 @@
 //! The target while it serves: reactors that serve, and the loop that governs and shows them.
 
+use crate::control_loop::{Governing, Named};
 use crate::frequency::{Frequency, FrequencyError, FrequencySettings, ReactorCores};
-use crate::governing::{Governing, Named};
 use crate::handle::Handle;
-use crate::listening::Listening;
 use crate::log::{Priority, log};
 use crate::manager::LiveReactors;
 use crate::plant::{Governed, Layout, TargetPlant};
 use crate::reactor::Listener;
 use crate::server::{Server, ServerError, Settings};
 use crate::shown::{Request, WattioTarget};
+use crate::sockets::Listening;
 use anyhow::{Context, Result};
 use sd_notify::NotifyState;
 use std::path::PathBuf;

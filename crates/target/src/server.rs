@@ -3,12 +3,12 @@
 use crate::device::{Device, DeviceError};
 use crate::frequency::stay_on;
 use crate::handle::Handle;
-use crate::listening::{Address, ListenError, Listening, SocketFile};
 use crate::log::{Priority, log};
 use crate::normal::Offer;
 use crate::open::{Opened, open_volume};
 use crate::reactor::link::{self, Link};
 use crate::reactor::{Halt, Idle, Owned, Parts, Reactor, Shared};
+use crate::sockets::{Address, ListenError, Listening, SocketFile};
 use crate::status::ReactorStatus;
 use crate::tls::{Files, Identity, TlsError};
 use crate::volume::{Pace, VolumeMemory};

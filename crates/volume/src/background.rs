@@ -1,6 +1,6 @@
 //! Work that no client waits for, in slices that whoever drives the volume hands out.
 
-use crate::packing::BLOCK_SECTORS;
+use crate::compression::BLOCK_SECTORS;
 use crate::segments::Segments;
 use crate::volume::Volume;
 

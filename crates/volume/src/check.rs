@@ -1,10 +1,10 @@
 //! Looking through a volume that nobody serves, and changing nothing.
 
+use crate::compression::{SECTOR, is_sound};
 use crate::disk::Disk;
 use crate::entry::{Entry, Span, State};
 use crate::error::OpenError;
 use crate::open::{OpenOptions, Recovery, inspect};
-use crate::packing::{SECTOR, is_sound};
 use std::borrow::Cow;
 use wattio_pages::{BLOCK, Pages};
 

@@ -1,11 +1,11 @@
 //! Garbage collection: live blocks of a segment are written anew, until the segment is empty.
 
-use crate::building::{Moving, Stored};
+use crate::compression::{BLOCK_SECTORS, check_of, is_sound, stored};
 use crate::devices::Devices;
 use crate::entry::{Entry, Place, Span, State};
 use crate::format::{Header, RECORD_BLOCKS_MAX};
 use crate::log::MOVES_FULL;
-use crate::packing::{BLOCK_SECTORS, check_of, is_sound, stored};
+use crate::record_builder::{Moving, Stored};
 use crate::volume::{Purpose, Volume};
 use std::collections::VecDeque;
 use std::io;

@@ -1,11 +1,11 @@
 //! Making a volume, and writing its checkpoint while nothing else is to be done.
 
+use crate::compression::Compression;
 use crate::disk::Disk;
 use crate::error::OpenError;
 use crate::format::{DeviceRole, Position, Superblock, VolumeId, encode_page};
 use crate::geometry::Geometry;
 use crate::map::Map;
-use crate::packing::Compression;
 use wattio_pages::Pages;
 
 /// Pages of the map that are read or written at once.

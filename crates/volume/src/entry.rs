@@ -1,6 +1,6 @@
 //! An entry of the map: where the data of a block is, in 8 bytes.
 
-use crate::packing::BLOCK_SECTORS;
+use crate::compression::BLOCK_SECTORS;
 
 /// Bits of the checksum that an entry of a block stored as it is keeps.
 const CHECK_BITS: u32 = 28;

@@ -10,11 +10,11 @@
 //! collection empties segments of the log that hold little. See `docs/target.md`.
 
 mod background;
-mod building;
 mod cache;
 mod check;
 mod checkpoint;
 mod collect;
+mod compression;
 mod counters;
 mod create;
 mod devices;
@@ -30,9 +30,9 @@ mod look;
 mod map;
 mod open;
 mod pace;
-mod packing;
 mod reads;
 mod rebuild;
+mod record_builder;
 mod replay;
 mod request;
 mod resize;
@@ -42,6 +42,7 @@ mod volume;
 
 pub use background::{Backlog, Class};
 pub use check::{CheckReport, check};
+pub use compression::Compression;
 pub use counters::Counters;
 pub use create::create;
 pub use devices::{Done, Io, Op, Part};
@@ -50,7 +51,6 @@ pub use error::OpenError;
 pub use format::{DeviceRole, Position, Superblock, VolumeId};
 pub use geometry::{BLOCK_BYTES, Geometry, SEGMENT_BLOCKS};
 pub use open::{OpenOptions, Opened, Recovery, open, read_superblock};
-pub use packing::Compression;
 pub use request::{Fault, Piece, Reply, Request};
 pub use resize::resize;
 pub use volume::Volume;

@@ -1,13 +1,13 @@
 //! The log: what clients and garbage collection write becomes records, and records take effect
 //! strictly in order.
 
-use crate::building::{Building, Moving, Pending, Stored};
+use crate::compression::BLOCK_SECTORS;
 use crate::devices::Part;
 use crate::entry::Place;
 use crate::format::{
     Extent, ExtentKind, Fragments, Header, Position, RECORD_BLOCKS_MAX, Stream, VolumeId,
 };
-use crate::packing::BLOCK_SECTORS;
+use crate::record_builder::{Building, Moving, Pending, Stored};
 use crate::segments::Segments;
 use std::collections::VecDeque;
 

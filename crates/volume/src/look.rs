@@ -1,10 +1,10 @@
 //! What can be seen of a volume while it serves.
 
+use crate::compression::{Compression, SECTOR};
 use crate::counters::Counters;
 use crate::entry::Entry;
 use crate::format::DeviceRole;
 use crate::geometry::Geometry;
-use crate::packing::{Compression, SECTOR};
 use crate::request::Piece;
 use crate::volume::{Purpose, Volume};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! How much is kept free: as many segments as are used while a checkpoint goes on, for only its end
 //! frees what was emptied. Where a flush takes seconds, that is more than a few.
 
-use crate::packing::BLOCK_SECTORS;
+use crate::compression::BLOCK_SECTORS;
 use crate::segments::Segments;
 use crate::volume::Volume;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! Reading: from the map to the devices, checked against the checksum of each block.
 
 use crate::cache::CachedBlock;
+use crate::compression::{BLOCK_SECTORS, stored, unpack};
 use crate::devices::Part;
 use crate::entry::{Entry, Place, Span, State};
-use crate::packing::{BLOCK_SECTORS, stored, unpack};
 use crate::request::{Fault, Piece};
 use crate::volume::{Purpose, Volume};
 use slab::Slab;

@@ -1,9 +1,9 @@
 //! The segments of the log: which are free, which hold live data, which may be used again.
 
+use crate::compression::BLOCK_SECTORS;
 use crate::entry::Entry;
 use crate::format::Header;
 use crate::geometry::Geometry;
-use crate::packing::BLOCK_SECTORS;
 use std::collections::VecDeque;
 
 /// Segments that only garbage collection may take, so that it can always go on.

@@ -1,10 +1,10 @@
 //! The volume while it serves: requests in, things for devices to do out, answers out. It never
 //! waits, has no clock and starts no thread; whoever drives it does.
 
-use crate::building::{Moving, Pending};
 use crate::cache::BlockCache;
 use crate::checkpoint::Checkpoint;
 use crate::collect::Collector;
+use crate::compression::{BLOCK_SECTORS, Compression, Packed, Packer};
 use crate::counters::Counters;
 use crate::devices::{Devices, Done, Io, Outcome, Part};
 use crate::effect;
@@ -13,9 +13,9 @@ use crate::geometry::Geometry;
 use crate::log::{Ack, Flight, Log};
 use crate::map::Map;
 use crate::pace::Pace;
-use crate::packing::{BLOCK_SECTORS, Compression, Packed, Packer};
 use crate::reads::Reads;
 use crate::rebuild::Rebuild;
+use crate::record_builder::{Moving, Pending};
 use crate::request::{Fault, Piece, Reply, Request};
 use crate::scrub::Scrub;
 use crate::segments::{Segments, charge};

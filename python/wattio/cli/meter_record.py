@@ -21,7 +21,7 @@ from wattio.meters.meter import Facts
 from wattio.meters.name import public_name
 from wattio.meters.samples import COLUMNS
 from wattio.recording import Event, Recorder, Samples, Source
-from wattio.recording.timing import timing
+from wattio.recording.cadence import timing
 
 Writer = Callable[[Path, Mapping[str, Samples]], None]
 Advance = Callable[[float, str], None]

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from wattio.meters.meter import Facts
+from wattio.recording.cadence import Step, Timing, Updates, find_step, timing, updates
 from wattio.recording.journal import Event
 from wattio.recording.recorder import Recorder, Source
-from wattio.recording.timing import Step, Timing, Updates, find_step, timing, updates
 
 _LABEL = "meter"
 _FASTER = 5.0

@@ -10,9 +10,9 @@ from typing import Any
 from matplotlib.lines import Line2D
 
 from wattio.report import dots
-from wattio.report.drawing import Drawn, Table
 from wattio.report.page import Block, Cell, Cells, Page, Section, Text, gallery, grid, write
 from wattio.report.phrases import DASH, number, quantity
+from wattio.report.plots import Drawn, Table
 from wattio.results.compare import (
     HIGHER_IS_BETTER,
     LEVEL,

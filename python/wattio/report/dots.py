@@ -10,8 +10,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from wattio.report import drawing
-from wattio.report.drawing import NARROW_LETTERS, WIDTH
+from wattio.report import plots
+from wattio.report.plots import NARROW_LETTERS, WIDTH
 
 _WIDE = 50.0
 
@@ -60,7 +60,7 @@ def images(
         across = columns if width == WIDTH else 1
         return _figure(panels, handles, across, share_x=share_x, log=log, width=width)
 
-    return drawing.images(draw)
+    return plots.images(draw)
 
 
 def _figure(

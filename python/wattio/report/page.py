@@ -15,9 +15,9 @@ from typing import ClassVar
 from markupsafe import Markup
 
 from wattio.errors import ResultError
-from wattio.report import rendering
-from wattio.report.drawing import Drawn, Table
+from wattio.report import output
 from wattio.report.phrases import DASH
+from wattio.report.plots import Drawn, Table
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Section:
     @property
     def anchor(self) -> str:
         """Where links lead."""
-        return rendering.slug(self.title)
+        return output.slug(self.title)
 
 
 @dataclass(frozen=True)
@@ -186,10 +186,10 @@ def write(target: Path, page: Page, name: str = "index.html") -> Path:
     try:
         target.mkdir(exist_ok=True)
         for name, table in page.tables.items():
-            rendering.write_table(target / f"{name}.csv", table)
+            output.write_table(target / f"{name}.csv", table)
         inside = embedded(page)
         for figure in page.figures():
-            rendering.write_figure(target, figure.file, figure.drawn)
+            output.write_figure(target, figure.file, figure.drawn)
             if figure.drawn.narrow and figure.file not in inside:
                 (target / f"{figure.file}-narrow.svg").write_bytes(figure.drawn.narrow)
         path.write_text(_rendered(page, inside), encoding="utf-8")
@@ -224,11 +224,11 @@ def render(page: Page) -> str:
 
 
 def _rendered(page: Page, inside: frozenset[str]) -> str:
-    template = rendering.environment().get_template("page.html.j2")
+    template = output.environment().get_template("page.html.j2")
     return template.render(
         page=page,
         inside=inside,
-        image=rendering.embedded_image,
+        image=output.embedded_image,
         live=lambda drawn: [asdict(panel) for panel in drawn.panels],
         library=lambda name: _own(f"vendor/uplot/{name}"),
         script=_own("figures.js"),

@@ -11,9 +11,9 @@ from matplotlib.lines import Line2D
 
 from wattio.kinds.measurement.plan import IDLE
 from wattio.kinds.measurement.platforms import Comparison, Joined, Line
-from wattio.report import dots, drawing
-from wattio.report.drawing import WIDTH, Drawn, Table
+from wattio.report import dots, plots
 from wattio.report.phrases import number
+from wattio.report.plots import WIDTH, Drawn, Table
 from wattio.results.compare import NAMES, Ratio
 
 DRAWN_MAX = 12
@@ -64,7 +64,7 @@ def _figure(
         text = "Divided by the least of each phase and number of clients; of equal work only."
     if estimated:
         text += " Power of one platform or more is an estimate by a model."
-    image, narrow = drawing.images(lambda width: _panels(own, phases, names, metrics, width))
+    image, narrow = plots.images(lambda width: _panels(own, phases, names, metrics, width))
     return Drawn(
         name.lower().replace(" ", "-"),
         f"{own[0].of.subject}: {title.lower()}{estimated}",
@@ -91,7 +91,7 @@ def _panels(
         axis.remove()
     labels = list(dict.fromkeys(_place(one) for one in own))
     systems = list(dict.fromkeys(one.of.system for one in own))
-    looks = drawing.series_strokes(len(names) * len(systems))
+    looks = plots.series_strokes(len(names) * len(systems))
     for axis, phase in zip(axes, phases, strict=False):
         _panel(axis, [one for one in own if one.phase == phase], labels, systems, looks, metrics)
         axis.set_title(phase, fontsize=9.5, loc="left", fontweight="bold")
@@ -117,7 +117,7 @@ def _panel(
     own: Sequence[Joined],
     labels: Sequence[str],
     systems: Sequence[str],
-    looks: Sequence[drawing.Stroke],
+    looks: Sequence[plots.Stroke],
     metrics: Sequence[str],
 ) -> None:
     drawn: list[float] = []
@@ -163,7 +163,7 @@ def _point(one: Joined, metrics: Sequence[str], number_of: int) -> tuple[float, 
     return None if over is None else (over, deviation * over / mean)
 
 
-def _look(stroke: drawing.Stroke) -> dict[str, Any]:
+def _look(stroke: plots.Stroke) -> dict[str, Any]:
     return {
         "color": stroke.colour,
         "linestyle": stroke.dashes,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from wattio.errors import ResultError
-from wattio.report.drawing import Table
+from wattio.report.plots import Table
 
 from validation.io.models import FOLDER
 from validation.io.simgrid.cases import REST, Case, Expected

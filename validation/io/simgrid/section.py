@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from wattio.report import rendering
+from wattio.report import output
 
 from validation.io.simgrid.cases import DUMPS, REST, cases
 from validation.io.simgrid.rows import (
@@ -103,4 +103,4 @@ def section(path: Path = PATH) -> Section:
 def write(shown: Section, target: Path) -> None:
     """Its table, into the page's folder. Raises OSError."""
     if not shown.why_not:
-        rendering.write_table(target / "simgrid.csv", table(shown.rows))
+        output.write_table(target / "simgrid.csv", table(shown.rows))

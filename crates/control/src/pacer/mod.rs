@@ -18,13 +18,13 @@ mod closed_loop;
 mod credit;
 mod expectation;
 mod idle;
-mod judging;
 mod order;
 mod promise;
 mod settings;
 mod stability;
 mod state;
 mod tried;
+mod window;
 
 pub use settings::PacerSettings;
 

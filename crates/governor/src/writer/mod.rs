@@ -2,7 +2,7 @@
 //! releases what others change, and restores.
 
 mod outcome;
-mod restoring;
+mod restore;
 
 pub use outcome::{Applied, Note, Restored, Unrestored};
 

@@ -1,7 +1,7 @@
 //! The one loop around a law: it cuts windows, judges alarms, and keeps a law's actions within
 //! limits. It drives every plant, so that a live host does what was simulated.
 
-mod holding;
+mod rate_limit;
 mod settings;
 
 pub use settings::DriverSettings;
@@ -12,7 +12,7 @@ use crate::bound::Bound;
 use crate::limits::Limits;
 use crate::plant::{Glimpse, Plant, Seen};
 use crate::{Insight, LatencyObservation, Law, Observation, Watch};
-use holding::Holding;
+use rate_limit::RateLimit;
 use std::collections::VecDeque;
 use std::time::Duration;
 use wattio_units::Seconds;
@@ -23,7 +23,7 @@ pub struct Driver<L> {
     limits: Limits,
     full: Action,
     settings: DriverSettings,
-    holding: Holding,
+    holding: RateLimit,
     account: Account,
     in_force: Action,
     /// The glimpses within the last span that the law watches.
@@ -72,7 +72,7 @@ impl<L: Law> Driver<L> {
         Self {
             window_end: now.saturating_add(duration(law.period())),
             law,
-            holding: Holding::new(limits.groups.len()),
+            holding: RateLimit::new(limits.groups.len()),
             limits,
             in_force: full.clone(),
             full,

@@ -21,7 +21,7 @@
 mod choice;
 mod debts;
 mod effort;
-mod ending;
+mod final_plan;
 mod known;
 mod lab;
 mod ladder;

@@ -2,7 +2,7 @@
 
 use super::choice::Choice;
 use super::effort::{Effort, LEAN};
-use super::ending::plan;
+use super::final_plan::plan;
 use super::lab::{Lab, RivalRun, Source};
 use super::ladder::Ladder;
 use super::measure::{Slot, Timeline, in_parallel};

@@ -15,11 +15,11 @@ use wattio_service::{ServiceError, ServiceSettings};
 use wattio_target::activation;
 use wattio_target::config::{IdleConfig, REACTORS_MAX, ServiceConfig};
 use wattio_target::frequency::FrequencyError;
-use wattio_target::listening::{Address, ListenError};
 use wattio_target::plant::Layout;
 use wattio_target::reactor::Idle;
 use wattio_target::run::{self, LawSettings, Options};
 use wattio_target::server::{Settings, Volume};
+use wattio_target::sockets::{Address, ListenError};
 use wattio_target::volume::{DEVICE_DEPTH, Pace, VolumeMemory};
 use wattio_volume::OpenOptions;
 

@@ -1,7 +1,7 @@
 //! What a reactor is told by others, rarely: by order.
 
 use super::link::Hand;
-use super::stopping::Stopping;
+use super::shutdown::Stopping;
 use super::{Loads, Moves, Order, Reactor, random};
 use crate::log::{Priority, log};
 use crate::normal::Moving;

@@ -2,7 +2,7 @@
 
 mod metrics;
 
-use crate::governing::Governing;
+use crate::control_loop::Governing;
 use crate::plant::{ClassCounters, Group, Reactors};
 use crate::status::ReactorStatus;
 use serde::{Deserialize, Serialize};

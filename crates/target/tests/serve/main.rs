@@ -19,9 +19,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 use wattio_nbd::Errno;
 use wattio_target::create::{Plan, make};
-use wattio_target::listening::Address;
 use wattio_target::reactor::Idle;
 use wattio_target::server::{Server, Settings, Volume};
+use wattio_target::sockets::Address;
 use wattio_target::volume::{Pace, VolumeMemory};
 use wattio_volume::{Compression, OpenOptions};
 

@@ -3,14 +3,14 @@
 //! own place, so that a block that was torn, lost, or written elsewhere is never taken for another.
 
 mod cursor;
-mod filling;
 mod page;
 mod record;
+mod record_space;
 mod superblock;
 
-pub(crate) use filling::Filling;
 pub(crate) use page::{decode_page, encode_page};
 pub(crate) use record::{Extent, ExtentKind, Fragments, Header, RECORD_BLOCKS_MAX};
+pub(crate) use record_space::Filling;
 pub use superblock::{DeviceRole, Position, Superblock};
 pub(crate) use superblock::{FORMAT_MAX, Flaw};
 

@@ -2,8 +2,8 @@
 
 use super::cursor::{Writer, seal, unseal};
 use super::{Stream, VolumeId};
+use crate::compression::{BLOCK_SECTORS, SECTOR};
 use crate::entry::{Entry, Place};
-use crate::packing::{BLOCK_SECTORS, SECTOR};
 use wattio_pages::BLOCK;
 
 const MAGIC: [u8; 4] = *b"WREC";

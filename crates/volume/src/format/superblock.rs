@@ -2,8 +2,8 @@
 
 use super::VolumeId;
 use super::cursor::{Writer, seal, unseal};
+use crate::compression::Compression;
 use crate::geometry::Geometry;
-use crate::packing::Compression;
 use wattio_pages::BLOCK;
 
 const MAGIC: [u8; 4] = *b"WVOL";

@@ -14,7 +14,7 @@ from wattio import _core
 from wattio.analysis import statistics
 from wattio.analysis.statistics import Interval
 from wattio.errors import ResultError
-from wattio.kinds.fleet import placing
+from wattio.kinds.fleet import placement
 from wattio.kinds.fleet.folder import Columns, FleetFolder
 from wattio.kinds.fleet.schema import FleetStudy
 from wattio.results.runs import WHOLE, Metrics, Recorded, Run, Verdict
@@ -179,7 +179,7 @@ def _placing(
         ios = native["ios"][chosen] / native["duration_s"][chosen]
         mean = ios / rates
         swing = np.array([1 + members[at]["source"]["swing"] for at in chosen])
-        parts.append(placing.estimate(columns["power_w_mean"][chosen], mean, mean * swing, entry))
+        parts.append(placement.estimate(columns["power_w_mean"][chosen], mean, mean * swing, entry))
     if not parts:
         return {}
     present = sum(part.power_w for part in parts)

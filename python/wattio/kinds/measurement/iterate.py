@@ -15,7 +15,14 @@ from wattio.clock import Span, now
 from wattio.errors import Cancelled, SystemFailed, WorkloadFailed
 from wattio.hosts.clocks import Drift
 from wattio.hosts.hosts import Hosts
-from wattio.kinds.measurement import answers, core_time, elsewhere, frequencies, others, settling
+from wattio.kinds.measurement import (
+    answers,
+    between_phases,
+    core_time,
+    elsewhere,
+    frequencies,
+    others,
+)
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.others import Others
 from wattio.kinds.measurement.plan import BEFORE, IDLE, MeasurementPlan, Measuring
@@ -58,7 +65,7 @@ class Served:
 
     def watching(self) -> contextlib.AbstractContextManager[None]:
         """Have what runs meanwhile fail, where it would wait for servers that have gone."""
-        return settling.watched(self.processes, self.abandon)
+        return between_phases.watched(self.processes, self.abandon)
 
     @contextlib.contextmanager
     def accounted(self, step: str, accounts: dict[str, Account]) -> Iterator[None]:
@@ -151,7 +158,7 @@ def _record(
     deletes: dict[str, Deletes] = {}
     failure, module, dropped = None, None, False
     if served.awaited is not None:
-        _, doubt = settling.wait(served.awaited.unsettled, session.cancelled)
+        _, doubt = between_phases.wait(served.awaited.unsettled, session.cancelled)
         doubts += [] if doubt is None else [doubt]
         start = now()
     elif served.deleting is not None:
@@ -290,7 +297,7 @@ class _Steps:
     def _settle_before(self) -> None:
         """Wait for what was deleted to make room for the steps; it belongs to none of them."""
         if self._served.awaited is not None:
-            _, doubt = settling.wait(self._served.awaited.unsettled, self._cancelled)
+            _, doubt = between_phases.wait(self._served.awaited.unsettled, self._cancelled)
             self._doubt(doubt)
 
     def _doubt(self, text: str | None) -> None:
@@ -303,7 +310,7 @@ class _Steps:
         if deleting is None or not self.phases:
             return
         last = self.phases[-1]
-        seconds, doubt = settling.wait(deleting.deletes_left, self._cancelled)
+        seconds, doubt = between_phases.wait(deleting.deletes_left, self._cancelled)
         self._doubt(doubt)
         if not seconds:
             return

@@ -13,8 +13,8 @@ from wattio.kinds.fleet import summary
 from wattio.kinds.fleet.schema import FleetStudy
 from wattio.kinds.fleet.summary import Policy
 from wattio.kinds.simulation.overall import BACKGROUND_FLOOR
-from wattio.report import drawing, ranking
-from wattio.report.drawing import Drawn, Table
+from wattio.report import plots, rankings
+from wattio.report.plots import Drawn, Table
 from wattio.simulator.policies import REFERENCE
 
 _BINS = 30
@@ -27,7 +27,7 @@ def of_fleet(found: list[Policy], study: FleetStudy, members: list[dict[str, Any
     return [savings(found), saving_by_load(found, members), bound(found, study)]
 
 
-def contest(found: list[Policy]) -> ranking.Contest:
+def contest(found: list[Policy]) -> rankings.Contest:
     """The fleet's power under each policy, native first; drawn over servers, each with its twin."""
     order = sorted(found, key=lambda policy: policy.run.policy != REFERENCE)
     conditions = []
@@ -35,13 +35,13 @@ def contest(found: list[Policy]) -> ranking.Contest:
         done = policy.get("relative_background_rate")
         values = tuple(policy.columns["power_w_mean"].tolist())
         sound = done is None or done >= BACKGROUND_FLOOR
-        conditions.append(ranking.Condition(policy.run.condition, values, sound))
-    return ranking.Contest("the fleet", "power", tuple(conditions), paired=True, of="servers")
+        conditions.append(rankings.Condition(policy.run.condition, values, sound))
+    return rankings.Contest("the fleet", "power", tuple(conditions), paired=True, of="servers")
 
 
 def winners(found: list[Policy]) -> Drawn | None:
     """Every policy against native."""
-    return ranking.drawn([contest(found)])
+    return rankings.drawn([contest(found)])
 
 
 def savings(found: list[Policy]) -> Drawn:
@@ -54,18 +54,18 @@ def savings(found: list[Policy]) -> Drawn:
     counts = [np.histogram(share, edges)[0] for share in shares]
 
     def draw(width: float) -> Figure:
-        drawn, (axis,) = drawing.figure(width, 3.2)
+        drawn, (axis,) = plots.figure(width, 3.2)
         for count, stroke in zip(counts, _strokes(found), strict=True):
             axis.stairs(count, 100 * edges, **_line(stroke))
         axis.set_xlabel("power saved against native (%)")
         axis.set_ylabel("servers")
         axis.set_ylim(bottom=0)
-        drawing.legend(drawn, _handles(found), width)
+        plots.legend(drawn, _handles(found), width)
         return drawn
 
     for at in range(_BINS):
         table.append([edges[at], edges[at + 1], *(int(count[at]) for count in counts)])
-    image, narrow = drawing.images(draw)
+    image, narrow = plots.images(draw)
     return Drawn(
         "savings",
         "What each server saves",
@@ -91,7 +91,7 @@ def saving_by_load(found: list[Policy], members: list[dict[str, Any]]) -> Drawn:
             table += [[at, kind, policy.run.condition, of, saved] for at, of, saved in rows]
 
     def draw(width: float) -> Figure:
-        drawn, axes = drawing.figure(width, 2.2 + 1.4 * len(kinds), panels=len(kinds))
+        drawn, axes = plots.figure(width, 2.2 + 1.4 * len(kinds), panels=len(kinds))
         for axis, (kind, own) in zip(axes, chosen.items(), strict=True):
             dense = max(0.15, min(0.7, 100 / len(own)))
             look: dict[str, Any] = {"linestyle": "", "markersize": 3.2, "alpha": dense}
@@ -101,10 +101,10 @@ def saving_by_load(found: list[Policy], members: list[dict[str, Any]]) -> Drawn:
             axis.set_ylabel(f"saved (W)\n{kind.rsplit('/', 1)[-1]}")
             axis.set_xscale("log")
         axes[-1].set_xlabel("mean rate of the server (I/Os a second)")
-        drawing.legend(drawn, _handles(found), width)
+        plots.legend(drawn, _handles(found), width)
         return drawn
 
-    image, narrow = drawing.images(draw)
+    image, narrow = plots.images(draw)
     return Drawn(
         "saving-by-load",
         "Where the savings are",
@@ -129,7 +129,7 @@ def bound(found: list[Policy], study: FleetStudy) -> Drawn:
         table += [[policy.run.condition, share, ratio] for share, ratio in rows]
 
     def draw(width: float) -> Figure:
-        drawn, (axis,) = drawing.figure(width, 3.2)
+        drawn, (axis,) = plots.figure(width, 3.2)
         for (ratios, shares), stroke in zip(curves, _strokes(found), strict=True):
             axis.plot(ratios, 100 * shares, **_line(stroke))
         axis.axvline(1.0, color="#a40e26", linewidth=1.2)
@@ -145,10 +145,10 @@ def bound(found: list[Policy], study: FleetStudy) -> Drawn:
         axis.set_ylim(0, 101)
         axis.set_xlabel(f"latency over its limit ({study.study.bound})")
         axis.set_ylabel("servers at or below (%)")
-        drawing.legend(drawn, _handles(found), width)
+        plots.legend(drawn, _handles(found), width)
         return drawn
 
-    image, narrow = drawing.images(draw)
+    image, narrow = plots.images(draw)
     return Drawn(
         "bound",
         "Who keeps the bound",
@@ -160,8 +160,8 @@ def bound(found: list[Policy], study: FleetStudy) -> Drawn:
     )
 
 
-def _strokes(found: list[Policy]) -> list[drawing.Stroke]:
-    return drawing.strokes([policy.run.policy for policy in found])
+def _strokes(found: list[Policy]) -> list[plots.Stroke]:
+    return plots.strokes([policy.run.policy for policy in found])
 
 
 def _iops(policy: Policy) -> NDArray[np.float64]:
@@ -170,7 +170,7 @@ def _iops(policy: Policy) -> NDArray[np.float64]:
     return rate
 
 
-def _line(stroke: drawing.Stroke) -> dict[str, Any]:
+def _line(stroke: plots.Stroke) -> dict[str, Any]:
     return {"color": stroke.colour, "linestyle": stroke.dashes, "linewidth": stroke.width}
 
 

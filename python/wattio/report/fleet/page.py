@@ -13,7 +13,6 @@ from wattio.kinds.fleet.folder import COLUMNS, FleetFolder
 from wattio.kinds.fleet.schema import FleetStudy
 from wattio.kinds.fleet.summary import Policy
 from wattio.kinds.simulation.overall import BACKGROUND_FLOOR
-from wattio.report.drawing import Table
 from wattio.report.fleet import figures
 from wattio.report.page import (
     Block,
@@ -34,6 +33,7 @@ from wattio.report.page import (
     write,
 )
 from wattio.report.phrases import bracketed, number, percent, setting, times
+from wattio.report.plots import Table
 from wattio.simulator.policies import REFERENCE
 
 _TOLD_MOST = 20

@@ -13,10 +13,10 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from wattio.analysis.histogram import exceedance
-from wattio.report import drawing
-from wattio.report.drawing import WIDTH, Drawn, Table
+from wattio.report import plots
 from wattio.report.governor.gather import STATE_SHARES, Governed
 from wattio.report.governor.phrases import duration
+from wattio.report.plots import WIDTH, Drawn, Table
 
 _GAP_S = 1.0
 """A curve is interrupted where no window covers this much time, and no less than a point's."""
@@ -36,7 +36,7 @@ def of_result(found: Governed) -> list[Drawn]:
     """Every figure that there is data for."""
     if not len(found.series["start_s"]):
         return []
-    with drawing.styled():
+    with plots.styled():
         return list(_figures(found))
 
 
@@ -54,7 +54,7 @@ def _figures(found: Governed) -> Iterator[Drawn]:
 
 def latency(found: Governed) -> Drawn:
     """Mean latency against bound and baseline; marks where the bound was broken."""
-    drawn, (axis,) = drawing.figure(WIDTH, 3.8)
+    drawn, (axis,) = plots.figure(WIDTH, 3.8)
     time = _Time(found)
     handles: list[Any] = []
     handles.append(time.draw(axis, "baseline_us", "baseline, learned at full speed", BASELINE))
@@ -71,7 +71,7 @@ def latency(found: Governed) -> Drawn:
         axis.fill_between(x, low, high, step="post", alpha=0.18, linewidth=0, **band)
         handles.append(Patch(label="up to the slowest window of a step", alpha=0.18, **band))
     shown = (found.series["latency_us_mean"], most, found.series["bound_us"])
-    drawing.fit(axis, np.concatenate(shown), "mean latency")
+    plots.fit(axis, np.concatenate(shown), "mean latency")
     broken = found.series["violations"] > 0
     if broken.any():
         label = "bound broken (estimate)" if found.shadow else "bound broken"
@@ -91,12 +91,12 @@ def latency(found: Governed) -> Drawn:
     title = "Latency against its bound"
     panels = (time.panel("mean latency (µs)"),)
     table = _table(found, columns)
-    return Drawn("latency", title, text, alternative, drawing.svg(drawn), table, panels)
+    return Drawn("latency", title, text, alternative, plots.svg(drawn), table, panels)
 
 
 def power(found: Governed) -> Drawn:
     """Estimated power of the setting and at full speed, and measured power."""
-    drawn, (axis,) = drawing.figure(WIDTH, 3.4)
+    drawn, (axis,) = plots.figure(WIDTH, 3.4)
     time = _Time(found)
     would = "setting that would be in force" if found.shadow else "setting in force"
     handles = [time.draw(axis, "power_w_full_speed_estimated", "full speed (estimate)", FULL_SPEED)]
@@ -114,14 +114,14 @@ def power(found: Governed) -> Drawn:
     title = "Power"
     panels = (time.panel("power (W)"),)
     table = _table(found, columns)
-    return Drawn("power", title, text, alternative, drawing.svg(drawn), table, panels)
+    return Drawn("power", title, text, alternative, plots.svg(drawn), table, panels)
 
 
 def cores_and_frequency(found: Governed) -> Drawn:
     """Active cores of each group and, where a knob turns it, their frequency."""
     groups = found.folder.groups
     turned = any(found.has(f"frequency_hz_{group}") for group in groups)
-    drawn, axes = drawing.figure(WIDTH, 4.4 if turned else 2.8, panels=2 if turned else 1)
+    drawn, axes = plots.figure(WIDTH, 4.4 if turned else 2.8, panels=2 if turned else 1)
     time, ghz = _Time(found), _Time(found)
     handles: list[Any] = []
     for at, group in enumerate(found.machine.groups):
@@ -149,12 +149,12 @@ def cores_and_frequency(found: Governed) -> Drawn:
     title += ", had it acted" if found.shadow else ""
     panels = (time.panel("active cores"), *([ghz.panel("frequency (GHz)")] if ghz.lines else []))
     table = _table(found, columns)
-    return Drawn("cores", title, text, alternative, drawing.svg(drawn), table, panels)
+    return Drawn("cores", title, text, alternative, plots.svg(drawn), table, panels)
 
 
 def states(found: Governed) -> Drawn:
     """Share of time in each state."""
-    image, narrow = drawing.images(lambda width: _states(found, width))
+    image, narrow = plots.images(lambda width: _states(found, width))
     text = f"{_points(found)} What the law decided at the end of each window."
     alternative = "Strip over time: share of time in the states unstable, stable and idle."
     table = _table(found, STATE_SHARES)
@@ -162,11 +162,11 @@ def states(found: Governed) -> Drawn:
 
 
 def _states(found: Governed, width: float) -> Figure:
-    drawn, (axis,) = drawing.figure(width, 1.7 if width == WIDTH else 2.2)
+    drawn, (axis,) = plots.figure(width, 1.7 if width == WIDTH else 2.2)
     time = _Time(found)
     low = np.zeros(len(found.series["start_s"]))
     handles = []
-    for name, (label, colour, opacity, hatch) in zip(STATE_SHARES, drawing.STATES, strict=True):
+    for name, (label, colour, opacity, hatch) in zip(STATE_SHARES, plots.STATES, strict=True):
         high = low + np.nan_to_num(found.series[name])
         (x, bottom), (_, top) = time.steps(100 * low), time.steps(100 * high)
         style: dict[str, Any] = {"facecolor": colour, "alpha": min(1.0, 3 * opacity)}
@@ -182,7 +182,7 @@ def _states(found: Governed, width: float) -> Figure:
 
 def distribution(found: Governed) -> Drawn:
     """Share of requests slower than a latency, both axes logarithmic."""
-    drawn, (axis,) = drawing.figure(WIDTH, 3.8)
+    drawn, (axis,) = plots.figure(WIDTH, 3.8)
     edge, above = exceedance(found.edge, found.count)
     table: Table = [["latency_us", "share_above"]]
     table += [list(pair) for pair in zip(edge.tolist(), above.tolist(), strict=True)]
@@ -190,16 +190,16 @@ def distribution(found: Governed) -> Drawn:
     edge, above = edge[keep], above[keep]
     axis.plot(edge, above, drawstyle="steps-post", marker="o", markersize=3.5, **SEEN)
     lowest = float(above[-1]) if len(above) else 1e-2
-    drawing.exceedance_axis(axis, min(1e-2, lowest))
+    plots.exceedance_axis(axis, min(1e-2, lowest))
     speed = " at full speed" if found.shadow else ""
     text = f"Measured{speed}, over the whole time. Each dot is the upper edge of a bucket"
     text += " of the source's histogram; where the curve crosses a dotted line is that percentile."
     alternative = "Distribution of latency: share of requests above each latency."
     title, shares = "Latency distribution", "share that is slower"
     line = ("requests", SEEN, edge, above)
-    panels = (drawing.panel("latency (µs)", shares, [line], log=True),) if len(edge) else ()
+    panels = (plots.panel("latency (µs)", shares, [line], log=True),) if len(edge) else ()
     name = "latency-distribution"
-    return Drawn(name, title, text, alternative, drawing.svg(drawn), table, panels)
+    return Drawn(name, title, text, alternative, plots.svg(drawn), table, panels)
 
 
 class _Time:
@@ -207,10 +207,10 @@ class _Time:
 
     def __init__(self, found: Governed) -> None:
         self.series = found.series
-        self.lines: list[drawing.Line] = []
+        self.lines: list[plots.Line] = []
         self.start_s, self.end_s = found.series["start_s"], found.series["end_s"]
         self.first_s, self.last_s = float(self.start_s.min()), float(self.end_s.max())
-        self.unit_s, self.unit = drawing.time_unit(self.last_s - self.first_s)
+        self.unit_s, self.unit = plots.time_unit(self.last_s - self.first_s)
         left_s = self.start_s[1:] - self.end_s[:-1]
         self.gaps = np.flatnonzero(left_s > np.maximum(_GAP_S, found.series["span_s"][:-1])) + 1
 
@@ -232,16 +232,16 @@ class _Time:
         self.lines.append((label, style, x, y))
         return Line2D([], [], label=label, **style)
 
-    def panel(self, label: str) -> drawing.Panel:
+    def panel(self, label: str) -> plots.Panel:
         """What was drawn, to be looked into."""
-        return drawing.panel(f"time since the start ({self.unit})", label, self.lines, stepped=True)
+        return plots.panel(f"time since the start ({self.unit})", label, self.lines, stepped=True)
 
     def finish(self, drawn: Figure, axis: Axes, handles: list[Any], width: float = WIDTH) -> None:
         """Label the axis, and put the legend above."""
         axis.set_xlabel(f"time since the start ({self.unit})")
         axis.set_xlim(self.first_s / self.unit_s, self.last_s / self.unit_s)
         known = [handle for handle in handles if handle is not None]
-        drawing.legend(drawn, known, width)
+        plots.legend(drawn, known, width)
 
 
 def _points(found: Governed) -> str:

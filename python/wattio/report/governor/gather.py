@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from wattio.analysis.histogram import Counts, Edges
 from wattio.kinds.governor.folder import GovernorFolder
 from wattio.kinds.governor.journal import Event, Machine, Summary
-from wattio.report.drawing import POINTS
+from wattio.report.plots import POINTS
 from wattio.results.runs import Phase, Recorded
 from wattio.results.samples import quoted
 

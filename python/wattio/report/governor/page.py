@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from wattio.analysis.price import Price
-from wattio.report.drawing import Table
 from wattio.report.governor import figures, phrases
 from wattio.report.governor.gather import Governed, gather
 from wattio.report.governor.phrases import count, duration
@@ -29,6 +28,7 @@ from wattio.report.page import (
     write,
 )
 from wattio.report.phrases import number, percent, quantity, setting
+from wattio.report.plots import Table
 
 PRICE = Price()
 

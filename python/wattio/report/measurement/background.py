@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from wattio.errors import ResultError
 from wattio.kinds.measurement import answers, governed
 from wattio.kinds.measurement.answers import Answer
-from wattio.report import drawing
-from wattio.report.drawing import WIDTH, Drawn, Stroke, Table
+from wattio.report import plots
 from wattio.report.measurement.gather import Measured
+from wattio.report.plots import WIDTH, Drawn, Stroke, Table
 
 Series = NDArray[np.float64]
 
@@ -108,7 +108,7 @@ def drawn(subject: str, step: str, names: Sequence[Sequence[str]], found: Measur
     for one in _each(groups):
         for values in zip(one.time_s, one.backlog_core_s, one.amplification, strict=True):
             table.append([one.system, *("" if np.isnan(v) else float(v) for v in values)])
-    image, narrow = drawing.images(lambda width: _figure(groups[:PANELS_MAX], width))
+    image, narrow = plots.images(lambda width: _figure(groups[:PANELS_MAX], width))
     text = "One usable iteration of each. Above: work of all classes that is due and not done, by"
     text += " the target's own ESTIMATE. Below: blocks written to the device for each block that"
     text += f" clients wrote, over the {SPAN_S:g} s before."
@@ -129,8 +129,8 @@ def _figure(groups: Sequence[Group], width: float) -> Figure:
     figure = Figure(figsize=(width, 0.6 + 1.9 * shape[0]), layout="constrained")
     axes = figure.subplots(*shape, squeeze=False)
     labels = list(dict.fromkeys(label for group in groups for label in group.courses))
-    strokes = dict(zip(labels, drawing.series_strokes(len(labels)), strict=True))
-    unit_s, unit = drawing.time_unit(max(float(one.time_s[-1]) for one in _each(groups)))
+    strokes = dict(zip(labels, plots.series_strokes(len(labels)), strict=True))
+    unit_s, unit = plots.time_unit(max(float(one.time_s[-1]) for one in _each(groups)))
     tops = [_top(groups, "backlog_core_s"), _top(groups, "amplification")]
     for number, group in enumerate(groups):
         pair = [axes[2 * number + at][0] if stacked else axes[at][number] for at in (0, 1)]
@@ -143,7 +143,7 @@ def _figure(groups: Sequence[Group], width: float) -> Figure:
             pair[0].set_ylabel("due (core-s)\nESTIMATE")
             pair[1].set_ylabel("write\namplification")
     handles = [Line2D([], [], label=label, **_style(strokes[label])) for label in labels]
-    drawing.legend(figure, handles, width)
+    plots.legend(figure, handles, width)
     return figure
 
 

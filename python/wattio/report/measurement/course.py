@@ -12,14 +12,9 @@ from matplotlib.patches import Patch
 
 from wattio.kinds.measurement.plan import IDLE
 from wattio.kinds.measurement.record import Record
-from wattio.report import drawing
-from wattio.report.drawing import WIDTH, Band, Drawn, Table
+from wattio.report import plots
 from wattio.report.measurement import nodes, power
-from wattio.report.measurement.figures import called, labelled
-from wattio.report.measurement.gather import Measured
-from wattio.report.measurement.power import SESSIONS_MAX, Seen
-from wattio.report.measurement.samples import SUM, Looked, Stretch
-from wattio.report.measurement.shading import (
+from wattio.report.measurement.bands import (
     IDLE_LOOK,
     INVALID_LOOK,
     INVALID_TOP,
@@ -35,6 +30,11 @@ from wattio.report.measurement.shading import (
     shade_phases,
     shade_strips,
 )
+from wattio.report.measurement.figures import called, labelled
+from wattio.report.measurement.gather import Measured
+from wattio.report.measurement.power import SESSIONS_MAX, Seen
+from wattio.report.measurement.samples import SUM, Looked, Stretch
+from wattio.report.plots import WIDTH, Band, Drawn, Table
 from wattio.results.runs import Recorded
 
 SHADED_MOST = 500
@@ -43,7 +43,7 @@ SHADED_MOST = 500
 
 def sessions(seen: Seen, found: Measured) -> list[Drawn]:
     """Power over each session, iterations shaded by workload."""
-    with drawing.styled():
+    with plots.styled():
         return [
             _session(session, whole, looked, found)
             for session, whole, looked in seen.sessions[:SESSIONS_MAX]
@@ -72,19 +72,19 @@ def of_invalid(seen: Seen, found: Measured) -> Drawn | None:
 def _session(session: str, whole: Stretch, looked: Looked, found: Measured) -> Drawn:
     drawn = Figure(figsize=(WIDTH, 3.6), layout="constrained")
     axis = drawn.subplots()
-    unit_s, unit = drawing.time_unit(whole[1] - whole[0])
+    unit_s, unit = plots.time_unit(whole[1] - whole[0])
     at = Moment(whole[0], unit_s)
     table: Table = [["meter", "time_s", "power_w_min", "power_w_mean", "power_w_max"]]
-    lines: list[drawing.Line] = []
+    lines: list[plots.Line] = []
     handles = _curves(axis, 0, looked, at, found, table, lines)
     shaded, bands = _iterations(axis, session, at, found)
     handles += shaded
     handles += gaps_shown(axis, looked, whole, at)
-    drawing.mark_cut(axis)
+    plots.mark_cut(axis)
     axis.set_xlim(0, (whole[1] - whole[0]) / unit_s)
     axis.set_xlabel(f"time since the session's first iteration ({unit})")
     axis.set_ylabel(labelled("power (W)", found))
-    drawing.legend(drawn, handles)
+    plots.legend(drawn, handles)
     count = len(_of_session(session, found))
     text = "Iterations are shaded by workload."
     if count > SHADED_MOST:
@@ -94,16 +94,16 @@ def _session(session: str, whole: Stretch, looked: Looked, found: Measured) -> D
     title = called(f"Power over session {session}", found)
     name = f"session-{session}"
     panels = _panels([axis.get_xlabel()], [lines], [bands])
-    return Drawn(name, title, text, alternative, drawing.svg(drawn), table, panels)
+    return Drawn(name, title, text, alternative, plots.svg(drawn), table, panels)
 
 
 def _closely(
     name: str, title: str, items: Sequence[Recorded], text: str, seen: Seen, found: Measured
 ) -> Drawn:
     table: Table = [["run", "meter", "time_s", "power_w_min", "power_w_mean", "power_w_max"]]
-    lines: list[list[drawing.Line]] = []
+    lines: list[list[plots.Line]] = []
     bands: list[list[Band]] = []
-    with drawing.styled():
+    with plots.styled():
         drawn = Figure(figsize=(WIDTH, 0.5 + 2.4 * len(items)), layout="constrained")
         axes = drawn.subplots(len(items), 1, squeeze=False)[:, 0]
         handles: dict[str, Any] = {}
@@ -115,8 +115,8 @@ def _closely(
                 handles.setdefault(str(handle.get_label()), handle)
             table += [[item.run.name, *row] for row in own]
             bands.append(_bands(item, found.records[item.identity]))
-        drawing.legend(drawn, list(handles.values()))
-        image = drawing.svg(drawn)
+        plots.legend(drawn, list(handles.values()))
+        image = plots.svg(drawn)
         labels = [axis.get_xlabel() for axis in axes]
     place, looked = seen.iterations[items[0].identity]
     text = f"{text} Phases are shaded. {points_text(looked, place)}".strip()
@@ -127,12 +127,12 @@ def _closely(
 
 def _panels(
     labels: Sequence[str],
-    lines: Sequence[Sequence[drawing.Line]],
+    lines: Sequence[Sequence[plots.Line]],
     bands: Sequence[Sequence[Band]],
-) -> tuple[drawing.Panel, ...]:
+) -> tuple[plots.Panel, ...]:
     """What was drawn, to be looked into: one for each panel that has a curve."""
     return tuple(
-        drawing.panel(label, "power (W)", own, bands=behind)
+        plots.panel(label, "power (W)", own, bands=behind)
         for label, own, behind in zip(labels, lines, bands, strict=True)
         if own
     )
@@ -141,7 +141,7 @@ def _panels(
 def _bands(item: Recorded, record: Record) -> list[Band]:
     """What is shaded behind an iteration: its phases, and that it is INVALID."""
     start_s, end_s = record.start.monotonic_ns / 1e9, record.end.monotonic_ns / 1e9
-    at = Moment(start_s, drawing.time_unit(end_s - start_s)[0])
+    at = Moment(start_s, plots.time_unit(end_s - start_s)[0])
     found = phase_bands(record, at)
     return found if item.usable else [*found, invalid_band([(0.0, at(end_s))])]
 
@@ -153,11 +153,11 @@ def _iteration(
     looked: Looked,
     found: Measured,
     table: Table,
-    lines: list[drawing.Line],
+    lines: list[plots.Line],
 ) -> list[Any]:
     record = found.records[item.identity]
     start_s, end_s = record.start.monotonic_ns / 1e9, record.end.monotonic_ns / 1e9
-    unit_s, unit = drawing.time_unit(end_s - start_s)
+    unit_s, unit = plots.time_unit(end_s - start_s)
     at = Moment(start_s, unit_s)
     handles = _curves(axis, place, looked, at, found, table, lines)
     low, high = axis.get_ylim()
@@ -170,7 +170,7 @@ def _iteration(
     again = f", attempt {item.attempt + 1}" if item.attempt else ""
     text = f"{item.run.name}, repetition {item.repetition + 1}{again}"
     axis.set_title(text, fontsize=9.5, loc="left", fontweight="bold")
-    drawing.mark_cut(axis)
+    plots.mark_cut(axis)
     axis.set_xlim(0, (end_s - start_s) / unit_s)
     axis.set_xlabel(f"time since the iteration began ({unit})")
     axis.set_ylabel(labelled("power (W)", found))
@@ -184,7 +184,7 @@ def _curves(
     at: Moment,
     found: Measured,
     table: Table,
-    lines: list[drawing.Line],
+    lines: list[plots.Line],
 ) -> list[Any]:
     """The power of each meter, and the sum where several are totals.
 
@@ -204,7 +204,7 @@ def _curves(
     own = {node.label for node in nodes.of_study(found)}
     known = [one for one in known if one[0] not in own] or known
     for (label, text, estimate), stroke in zip(
-        known, drawing.series_strokes(len(known)), strict=True
+        known, plots.series_strokes(len(known)), strict=True
     ):
         curve = looked.curves[label, place]
         if not len(curve.time_s):

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from wattio.report import drawing
-from wattio.report.drawing import WIDTH, Drawn, Table
+from wattio.report import plots
 from wattio.report.measurement.gather import Measured, PhasePart, WorkloadPart
+from wattio.report.plots import WIDTH, Drawn, Table
 from wattio.results.summary import Row
 
 Value = tuple[float, float | None]
@@ -106,7 +106,7 @@ def _rates(part: WorkloadPart, phases: Sequence[PhasePart]) -> Drawn:
     title = "Throughput" if _has(phases, "throughput_mib_s") else ""
     if _has(phases, "iops"):
         title = f"{title} and operations" if title else "Operations per second"
-    image, narrow = drawing.images(draw)
+    image, narrow = plots.images(draw)
     return Drawn("rates", title, text, alternative, image, table, narrow=narrow)
 
 
@@ -132,7 +132,7 @@ def _efficiencies(part: WorkloadPart, phases: Sequence[PhasePart], found: Measur
     alternative = "Charts of work per joule, phase by phase."
     table = _table(phases, lambda phase: (phase.efficiency, f"{phase.efficiency}_net"))
     title = called("Efficiency", found)
-    image, narrow = drawing.images(draw)
+    image, narrow = plots.images(draw)
     return Drawn("efficiency", title, text, alternative, image, table, narrow=narrow)
 
 
@@ -168,7 +168,7 @@ def _products(part: WorkloadPart, phases: Sequence[PhasePart], found: Measured) 
     text += "." if one else "; here those of equally many clients, each group by itself."
     alternative = "Charts of normalised energy-delay products, phase by phase."
     title = called("Normalised energy-delay product", found)
-    image, narrow = drawing.images(draw)
+    image, narrow = plots.images(draw)
     return Drawn("edp", title, text, alternative, image, table, narrow=narrow)
 
 
@@ -208,7 +208,7 @@ def _draw(axis: Axes, phase: PhasePart, kinds: Sequence[ValueOf]) -> None:
     if len(phase.lines) == 1 and not phase.lines[0].label:
         _bars(axis, phase, kinds)
         return
-    strokes = drawing.series_strokes(len(phase.lines))
+    strokes = plots.series_strokes(len(phase.lines))
     total = len(phase.lines) * len(kinds)
     step = min(_DODGE, 0.6 / total)
     for kind, value_of in enumerate(kinds):
@@ -228,7 +228,7 @@ def _draw(axis: Axes, phase: PhasePart, kinds: Sequence[ValueOf]) -> None:
             )
 
 
-def _stroke(stroke: drawing.Stroke, kind: int) -> dict[str, Any]:
+def _stroke(stroke: plots.Stroke, kind: int) -> dict[str, Any]:
     """The look of a series; the second and later kinds are open, thin and dotted."""
     return {
         "color": stroke.colour,
@@ -250,7 +250,7 @@ def _bars(axis: Axes, phase: PhasePart, kinds: Sequence[ValueOf]) -> None:
             if value is None:
                 continue
             at = place + (kind - (len(kinds) - 1) / 2) * width
-            style = _BAR | drawing.bar(kind)
+            style = _BAR | plots.bar(kind)
             axis.bar(at, value[0], width, yerr=value[1] or None, capsize=3, **style)
 
 
@@ -259,9 +259,9 @@ def _legend(drawn: Figure, phase: PhasePart, kinds: Sequence[str], width: float)
     handles: list[Any] = []
     if len(phase.lines) == 1 and not phase.lines[0].label:
         for kind, name in enumerate(kinds):
-            handles.append(Patch(label=name, **(_BAR | drawing.bar(kind))))
+            handles.append(Patch(label=name, **(_BAR | plots.bar(kind))))
     else:
-        strokes = drawing.series_strokes(len(phase.lines))
+        strokes = plots.series_strokes(len(phase.lines))
         for line, stroke in zip(phase.lines, strokes, strict=True):
             style = _stroke(stroke, 0)
             style = {key: style[key] for key in ("color", "linestyle", "linewidth", "marker")}
@@ -270,7 +270,7 @@ def _legend(drawn: Figure, phase: PhasePart, kinds: Sequence[str], width: float)
             style = {"color": "#444444", "marker": "o", "linestyle": "-" if kind == 0 else ":"}
             style["markerfacecolor"] = "#444444" if kind == 0 else "white"
             handles.append(Line2D([], [], label=name, **style))
-    drawing.legend(drawn, handles, width)
+    plots.legend(drawn, handles, width)
 
 
 def _peak_axis(axis: Axes, phase: PhasePart, rate: str) -> None:

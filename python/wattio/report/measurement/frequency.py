@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from wattio.analysis import statistics
-from wattio.report import rendering
+from wattio.report import output
 from wattio.report.measurement import frequency_figures
 from wattio.report.measurement.gather import Measured, WorkloadPart
 from wattio.report.measurement.over_frequency import EACH, KNOBS, QUANTITIES, Course, Point, courses
@@ -33,7 +33,7 @@ def section(found: Measured) -> list[Section]:
         own = list(courses(part, found))
         if own:
             drawn = frequency_figures.of_workload(own, found)
-            blocks += gallery([drawn], f"{rendering.slug(part.name)}-")
+            blocks += gallery([drawn], f"{output.slug(part.name)}-")
             blocks += [block for course in own for block in _table(course, found)]
     return [Section("Energy over processor frequency", blocks)] if blocks else []
 

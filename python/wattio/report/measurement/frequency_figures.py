@@ -10,8 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from wattio.analysis import statistics
-from wattio.report import drawing
-from wattio.report.drawing import WIDTH, Drawn, Stroke, Table
+from wattio.report import plots
 from wattio.report.measurement.figures import called, labelled
 from wattio.report.measurement.gather import Measured
 from wattio.report.measurement.over_frequency import (
@@ -23,6 +22,7 @@ from wattio.report.measurement.over_frequency import (
     Course,
     Track,
 )
+from wattio.report.plots import WIDTH, Drawn, Stroke, Table
 
 _BEST: dict[str, Any] = {"markersize": 12, "markeredgecolor": "#000000", "markeredgewidth": 1.6}
 _LEVEL: dict[str, Any] = {"markersize": 11, "markeredgecolor": "#888888", "markeredgewidth": 1.0}
@@ -31,7 +31,7 @@ _RING: dict[str, Any] = {"marker": "o", "linestyle": "none", "markerfacecolor": 
 
 def of_workload(courses: Sequence[Course], found: Measured) -> Drawn:
     """Energy, energy for the work, and time over frequency, with 95 % intervals."""
-    image, narrow = drawing.images(lambda width: _figure(courses, found, width))
+    image, narrow = plots.images(lambda width: _figure(courses, found, width))
     counts = sorted({point.row.used for c in courses for t in c.tracks for point in t.points})
     several = f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
     text = f"Means over usable iterations, {several}"
@@ -64,7 +64,7 @@ def _figure(courses: Sequence[Course], found: Measured, width: float) -> Figure:
         axis.set_xlabel(f"frequency, {KNOBS[course.knob]} (GHz)")
         if quantity == QUANTITIES[0] or columns == 1:
             axis.set_title(course.phase, fontsize=9.5, loc="left", fontweight="bold")
-    drawing.legend(drawn, _handles(courses), width)
+    plots.legend(drawn, _handles(courses), width)
     return drawn
 
 
@@ -78,7 +78,7 @@ def _label(course: Course, quantity: str, found: Measured) -> str:
 def _strokes(courses: Sequence[Course]) -> dict[str, Stroke]:
     """One look for each series, the same in all panels."""
     labels = list(dict.fromkeys(track.label for course in courses for track in course.tracks))
-    return dict(zip(labels, drawing.series_strokes(len(labels)), strict=True))
+    return dict(zip(labels, plots.series_strokes(len(labels)), strict=True))
 
 
 def _track(axis: Axes, course: Course, track: Track, quantity: str, stroke: Stroke) -> None:

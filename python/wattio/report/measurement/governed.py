@@ -12,12 +12,12 @@ from typing import Any
 
 from wattio.analysis import statistics
 from wattio.kinds.measurement.schema import SystemEntry
-from wattio.report import rendering
-from wattio.report.drawing import Table
+from wattio.report import output
 from wattio.report.measurement import background, servers
 from wattio.report.measurement.gather import Measured, PhasePart
 from wattio.report.page import Block, Cells, Heading, Section, Text, as_data, gallery, grid
 from wattio.report.phrases import DASH, latency, number, percent, times
+from wattio.report.plots import Table
 from wattio.results.summary import Row
 
 TARGET = "wattio-target"
@@ -239,7 +239,7 @@ def _background(one: Compared, found: Measured) -> list[Block]:
         if policy(entry):
             groups.setdefault(repr(_apart(entry)), []).append(entry.name)
     drawn = background.drawn(one.subject, one.phase.name, list(groups.values()), found)
-    slug = rendering.slug(one.subject)
+    slug = output.slug(one.subject)
     return [Heading("Background work", 4), shown, *gallery([drawn], f"governed-{slug}-")]
 
 

@@ -12,14 +12,9 @@ from matplotlib.patches import Patch
 
 from wattio.kinds.measurement.plan import IDLE
 from wattio.kinds.measurement.record import Record
-from wattio.report import drawing, rendering
-from wattio.report.drawing import Drawn, Table
+from wattio.report import output, plots
 from wattio.report.measurement import nodes, power
-from wattio.report.measurement.gather import Measured, WorkloadPart
-from wattio.report.measurement.nodes import Node
-from wattio.report.measurement.power import Seen
-from wattio.report.measurement.samples import Curve, Looked, Stretch
-from wattio.report.measurement.shading import (
+from wattio.report.measurement.bands import (
     IDLE_LOOK,
     Moment,
     broken,
@@ -29,7 +24,12 @@ from wattio.report.measurement.shading import (
     shade,
     shade_phases,
 )
+from wattio.report.measurement.gather import Measured, WorkloadPart
+from wattio.report.measurement.nodes import Node
+from wattio.report.measurement.power import Seen
+from wattio.report.measurement.samples import Curve, Looked, Stretch
 from wattio.report.page import Block, gallery
+from wattio.report.plots import Drawn, Table
 from wattio.results.runs import Recorded
 
 NODES_MAX = 16
@@ -50,7 +50,7 @@ def of_workload(part: WorkloadPart, seen: Seen, found: Measured) -> list[Block]:
     if not known or not items:
         return []
     drawn = [_of_iteration(item, known, seen, found) for item in items[:SYSTEMS_MAX]]
-    prefix = f"{rendering.slug(part.name)}-"
+    prefix = f"{output.slug(part.name)}-"
     return [*gallery(drawn, prefix), *nodes.of_part(part, [item.run for item in items], found)]
 
 
@@ -66,9 +66,9 @@ def _of_iteration(
     table: Table = [["node", "meter", "time_s", "power_w_min", "power_w_mean", "power_w_max"]]
     for node in some:
         table += _rows(node, place, looked, strips.at)
-    image, narrow = drawing.images(strips.figure)
+    image, narrow = plots.images(strips.figure)
     return Drawn(
-        f"nodes-{rendering.slug(item.run.system)}",
+        f"nodes-{output.slug(item.run.system)}",
         _title(item, some),
         _caption(item, len(some), points_text(looked, place)),
         "Charts of power in watts over one iteration, one for each node, phases shaded.",
@@ -94,11 +94,11 @@ class _Strips:
 
     @property
     def at(self) -> Moment:
-        return Moment(self.ends_s[0], drawing.time_unit(self.ends_s[1] - self.ends_s[0])[0])
+        return Moment(self.ends_s[0], plots.time_unit(self.ends_s[1] - self.ends_s[0])[0])
 
     @property
     def x_label(self) -> str:
-        unit = drawing.time_unit(self.ends_s[1] - self.ends_s[0])[1]
+        unit = plots.time_unit(self.ends_s[1] - self.ends_s[0])[1]
         return f"time since the iteration began ({unit})"
 
     def figure(self, width: float) -> Figure:
@@ -115,8 +115,8 @@ class _Strips:
         axes[-1].set_xlim(0, self.at(self.ends_s[1]))
         _room_for_names(axes[0])
         for axis in axes:
-            drawing.mark_cut(axis)
-        drawing.legend(drawn, [*_phases(self.record), *handles.values()], width)
+            plots.mark_cut(axis)
+        plots.legend(drawn, [*_phases(self.record), *handles.values()], width)
         return drawn
 
     def _strip(self, axis: Axes, node: Node) -> None:
@@ -130,7 +130,7 @@ class _Strips:
         axis.set_title(text, fontsize=9, loc="left", fontweight="bold", pad=2)
         axis.set_ylabel("W")
 
-    def panels(self) -> tuple[drawing.Panel, ...]:
+    def panels(self) -> tuple[plots.Panel, ...]:
         """The curves, to be looked into."""
         found, bands = [], phase_bands(self.record, self.at)
         for node in self.known:
@@ -138,7 +138,7 @@ class _Strips:
             time_s, _, mean, _ = broken(curve, self.looked.gaps.get(node.label, []))
             line = (node.name, _look(curve) | {"linestyle": "-"}, self.at(time_s), mean)
             label = f"{node.name}: {self.x_label}"
-            found.append(drawing.panel(label, "power (W)", [line], bands=bands))
+            found.append(plots.panel(label, "power (W)", [line], bands=bands))
         return tuple(found)
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from wattio.kinds.measurement.schema import MeterEntry
-from wattio.report.drawing import Table
 from wattio.report.measurement.gather import Measured, WorkloadPart
 from wattio.report.measurement.phrases import deviation
 from wattio.report.page import Block, Cells, Heading, Text, as_data, grid
 from wattio.report.phrases import DASH, number, percent
+from wattio.report.plots import Table
 from wattio.results.runs import Run
 from wattio.results.summary import Estimate, Row
 

@@ -9,7 +9,7 @@ from wattio.analysis.ranged import Ranged
 from wattio.kinds.measurement.frequencies import CAP, OFF_MAX, PINNED, asked_hz
 from wattio.report.measurement.gather import Measured, PhasePart, WorkloadPart
 from wattio.report.measurement.phrases import has_samples
-from wattio.report.ranking import Condition, Contest
+from wattio.report.rankings import Condition, Contest
 from wattio.results.summary import Row, equal_work
 
 KNOBS = {PINNED: "pinned to", CAP: "at most"}

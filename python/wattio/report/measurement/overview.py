@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wattio.report.drawing import Table
 from wattio.report.measurement import phrases, tables
 from wattio.report.measurement.figures import product
 from wattio.report.measurement.gather import Measured, PhasePart, WorkloadPart
 from wattio.report.page import Block, Cell, Cells, Section, Text, as_data, grid
 from wattio.report.phrases import DASH, number, percent
+from wattio.report.plots import Table
 from wattio.results.summary import Estimate, Row
 
 SYSTEMS_LEAST = 2

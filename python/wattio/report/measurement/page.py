@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from wattio.report import rendering
+from wattio.report import output
 from wattio.report.measurement import (
     course,
     figures,
@@ -109,7 +109,7 @@ def _lead(found: Measured) -> list[Block]:
 def _workload(part: WorkloadPart, seen: Seen, found: Measured) -> Section:
     drawn = [*figures.of_workload(part, found), power.boxes(part, seen, found)]
     drawn.append(course.of_workload(part.name, seen, found))
-    blocks: list[Block] = gallery(drawn, f"{rendering.slug(part.name)}-")
+    blocks: list[Block] = gallery(drawn, f"{output.slug(part.name)}-")
     blocks += node_figures.of_workload(part, seen, found)
     for phase in part.phases:
         blocks += [Heading(f"{part.name}: {phase.name}"), *tables.of_phase(phase, found)]

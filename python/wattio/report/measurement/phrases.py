@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from wattio.analysis.ranged import chosen_p
 from wattio.report.measurement.gather import CLIENTS, Measured, PhasePart, WorkloadPart
 from wattio.report.phrases import number
-from wattio.report.ranking import LEVEL, Condition, Contest
+from wattio.report.rankings import LEVEL, Condition, Contest
 from wattio.results.summary import Estimate, Row
 
 WORKLOADS_TOLD = 6

@@ -11,13 +11,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from wattio.kinds.measurement.record import Record
-from wattio.report import drawing
-from wattio.report.drawing import Drawn, Table
+from wattio.report import plots
 from wattio.report.measurement import samples
 from wattio.report.measurement.figures import called, grid, labelled, titled
 from wattio.report.measurement.gather import Measured, PhasePart, WorkloadPart
 from wattio.report.measurement.samples import Asked, Looked, Series, Stretch
 from wattio.report.phrases import number
+from wattio.report.plots import Drawn, Table
 from wattio.results.runs import Recorded
 from wattio.results.summary import Row
 
@@ -132,11 +132,11 @@ def boxes(part: WorkloadPart, seen: Seen, found: Measured) -> Drawn | None:
             _boxes(axis, phase, seen)
             titled(axis, part, phase.name)
             axis.set_ylabel(labelled("power (W)", found))
-            drawing.mark_cut(axis)
+            plots.mark_cut(axis)
         _legend(drawn, phases[0], width)
         return drawn
 
-    image, narrow = drawing.images(draw)
+    image, narrow = plots.images(draw)
     text = "All samples of the totals in usable iterations of a phase: the box holds the middle"
     text += " half, the line in it is the median, the diamond the mean; whiskers reach to the least"
     text += " and the most sample. The axis does not begin at zero."
@@ -181,7 +181,7 @@ def _boxes(axis: Axes, phase: PhasePart, seen: Seen) -> None:
             showfliers=False,
             patch_artist=True,
             manage_ticks=False,
-            boxprops={"edgecolor": "#222222", "linewidth": 0.8} | drawing.bar(at),
+            boxprops={"edgecolor": "#222222", "linewidth": 0.8} | plots.bar(at),
             medianprops={"color": "#000000", "linewidth": 1.8},
             meanprops={
                 "marker": "D",
@@ -196,14 +196,14 @@ def _boxes(axis: Axes, phase: PhasePart, seen: Seen) -> None:
 
 def _legend(drawn: Figure, phase: PhasePart, width: float) -> None:
     handles = [
-        Patch(label=line.label, edgecolor="#222222", **drawing.bar(at))
+        Patch(label=line.label, edgecolor="#222222", **plots.bar(at))
         for at, line in enumerate(phase.lines)
         if line.label
     ]
-    drawing.legend(drawn, handles, width)
+    plots.legend(drawn, handles, width)
 
 
 def span_text(seconds: float) -> str:
     """A duration with its unit."""
-    unit_s, unit = drawing.time_unit(seconds)
+    unit_s, unit = plots.time_unit(seconds)
     return f"{number(seconds / unit_s)} {unit}"

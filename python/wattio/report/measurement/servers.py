@@ -10,7 +10,7 @@ from wattio.report.measurement.gather import Measured, PhasePart
 from wattio.report.measurement.phrases import estimate
 from wattio.report.page import Block, Cells, Heading, Text, grid
 from wattio.report.phrases import DASH, latency, number, percent, times
-from wattio.report.ranking import Condition, Contest
+from wattio.report.rankings import Condition, Contest
 from wattio.results.summary import Estimate, Row
 
 PER_IO = "server_cpu_us_per_io"

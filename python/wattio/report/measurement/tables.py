@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from wattio.kinds.measurement.plan import AFTER, BEFORE
-from wattio.report.drawing import Table
 from wattio.report.measurement import servers
 from wattio.report.measurement.figures import product
 from wattio.report.measurement.gather import Measured, PhasePart
 from wattio.report.measurement.phrases import UNITS, deviation, estimate
 from wattio.report.page import Block, Grid, Heading, Text, as_data, grid
 from wattio.report.phrases import DASH, latency, number, percent
+from wattio.report.plots import Table
 from wattio.results.summary import Estimate, Row
 
 Pair = tuple[str, str]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wattio.report import ranking
+from wattio.report import rankings
 from wattio.report.measurement import servers
 from wattio.report.measurement.gather import Measured, PhasePart, WorkloadPart
 from wattio.report.measurement.phrases import UNITS, estimate, has_samples
 from wattio.report.page import Section, Text, gallery
-from wattio.report.ranking import Condition, Contest
+from wattio.report.rankings import Condition, Contest
 from wattio.results.summary import Row, equal_work
 
 TOLD_MAX = 12
@@ -26,7 +26,7 @@ def section(found: Measured) -> list[Section]:
     told = [Text(f"{one.sentence()}") for one in every[:TOLD_MAX]]
     if len(every) > TOLD_MAX:
         told.append(Text(f"{len(every) - TOLD_MAX} more comparisons are in the tables.", "note"))
-    return [Section("What won", [*told, *gallery([ranking.drawn(every[:TOLD_MAX])])])]
+    return [Section("What won", [*told, *gallery([rankings.drawn(every[:TOLD_MAX])])])]
 
 
 def contests(found: Measured) -> Iterator[Contest]:

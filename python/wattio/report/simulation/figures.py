@@ -14,9 +14,9 @@ from matplotlib.patches import Patch
 
 from wattio.analysis.histogram import exceedance
 from wattio.kinds.simulation.overall import sound
-from wattio.report import drawing, ranking
-from wattio.report.drawing import WIDTH, Drawn, Table
+from wattio.report import plots, rankings
 from wattio.report.phrases import number, percent
+from wattio.report.plots import WIDTH, Drawn, Table
 from wattio.report.simulation.gather import Curve, LoadPart, Result
 from wattio.results.runs import Run
 from wattio.results.summary import Row
@@ -25,22 +25,22 @@ from wattio.simulator.policies import BOUND_BY
 
 def winners(result: Result) -> Drawn | None:
     """Every policy's power over native's, load by load."""
-    return ranking.drawn(contests(result))
+    return rankings.drawn(contests(result))
 
 
-def contests(result: Result) -> list[ranking.Contest]:
+def contests(result: Result) -> list[rankings.Contest]:
     """What is compared on each load: mean power for the same work, native first."""
     return [contest for part in result.loads for contest in contests_of(part)]
 
 
-def contests_of(part: LoadPart) -> list[ranking.Contest]:
+def contests_of(part: LoadPart) -> list[rankings.Contest]:
     """What is compared on one load; nothing without native, or without anything beside it."""
     if part.native is None or len(part.curves) < 2:
         return []
     # Seeds that all have, so that values of a place belong together.
     common = set.intersection(*(set(curve.powers_w) for curve in part.curves))
     conditions = [
-        ranking.Condition(
+        rankings.Condition(
             curve.label,
             tuple(curve.powers_w[key] for key in sorted(common)),
             sound(curve.row),
@@ -50,12 +50,12 @@ def contests_of(part: LoadPart) -> list[ranking.Contest]:
     ]
     if not common:
         return []
-    return [ranking.Contest(part.name, "power", tuple(conditions), paired=True, of="seeds")]
+    return [rankings.Contest(part.name, "power", tuple(conditions), paired=True, of="seeds")]
 
 
 def of_load(part: LoadPart) -> list[Drawn]:
     """Every figure of a load that there is data for."""
-    with drawing.styled():
+    with plots.styled():
         found = [power_and_latency(part), cores_and_frequency(part)]
         found += [latency_distribution(part), power_by_component(part)]
         if part.sweep:
@@ -65,7 +65,7 @@ def of_load(part: LoadPart) -> list[Drawn]:
 
 def power_and_latency(part: LoadPart) -> Drawn:
     """Power and mean latency over time, the subject's states shaded."""
-    drawn, axes = drawing.figure(WIDTH, 5.0, panels=2)
+    drawn, axes = plots.figure(WIDTH, 5.0, panels=2)
     _over_time(axes[0], part, lambda c: c.series["power_w"])
     axes[0].set_ylabel("power, simulated (W)")
     _over_time(axes[1], part, lambda c: c.series["latency_us_mean"])
@@ -73,7 +73,7 @@ def power_and_latency(part: LoadPart) -> Drawn:
     states = _states(part)
     shaded = _shade(axes, states)
     latencies = [curve.series["latency_us_mean"] for curve in part.curves]
-    drawing.fit(axes[1], np.concatenate(latencies), "mean latency")
+    plots.fit(axes[1], np.concatenate(latencies), "mean latency")
     top_us = axes[1].get_ylim()[1]
     _finish_time(drawn, axes, part, [*extra, *shaded])
     subject = part.subject
@@ -87,12 +87,12 @@ def power_and_latency(part: LoadPart) -> Drawn:
         _panel(part, "power, simulated (W)", lambda c: c.series["power_w"], states),
         _panel(part, "mean latency (µs)", lambda c: c.series["latency_us_mean"], states, top_us),
     )
-    return Drawn("power-latency", title, text, alternative, drawing.svg(drawn), table, panels)
+    return Drawn("power-latency", title, text, alternative, plots.svg(drawn), table, panels)
 
 
 def cores_and_frequency(part: LoadPart) -> Drawn:
     """Active cores and their mean frequency over time."""
-    drawn, axes = drawing.figure(WIDTH, 4.4, panels=2)
+    drawn, axes = plots.figure(WIDTH, 4.4, panels=2)
     _over_time(axes[0], part, lambda c: c.series["cores_active_mean"])
     axes[0].set_ylabel("active cores")
     _over_time(axes[1], part, lambda c: c.series["frequency_hz_mean"] / 1e9)
@@ -110,15 +110,15 @@ def cores_and_frequency(part: LoadPart) -> Drawn:
         _panel(part, "active cores", lambda c: c.series["cores_active_mean"], states),
         _panel(part, "core frequency (GHz)", lambda c: c.series["frequency_hz_mean"] / 1e9, states),
     )
-    return Drawn("cores-frequency", title, text, alternative, drawing.svg(drawn), table, panels)
+    return Drawn("cores-frequency", title, text, alternative, plots.svg(drawn), table, panels)
 
 
 def latency_distribution(part: LoadPart) -> Drawn:
     """Share of I/Os slower than a latency, both axes logarithmic."""
-    drawn, (axis,) = drawing.figure(WIDTH, 3.8)
+    drawn, (axis,) = plots.figure(WIDTH, 3.8)
     table: Table = [["policy", "latency_us", "share_above"]]
     lowest = 1e-2
-    lines: list[drawing.Line] = []
+    lines: list[plots.Line] = []
     for curve, stroke in _styled(part):
         edge, above = exceedance(curve.edge, curve.count)
         keep = above > 0
@@ -126,28 +126,28 @@ def latency_distribution(part: LoadPart) -> Drawn:
         table += [[curve.label, *pair] for pair in zip(edge.tolist(), above.tolist(), strict=True)]
         if len(edge):
             lowest = min(lowest, float(above[-1]))
-            edge, above = drawing.thinned(edge, above)
+            edge, above = plots.thinned(edge, above)
             axis.plot(edge, above, drawstyle="steps-post", **_line(stroke, len(edge)))
             lines.append((curve.label, stroke, edge, above))
-    drawing.exceedance_axis(axis, lowest)
+    plots.exceedance_axis(axis, lowest)
     _legend(drawn, part, [])
     text = "Further left is faster; where a curve crosses a dotted line is that percentile."
     alternative = f"Distribution of latency on {part.name}: share of I/Os above each latency."
     title = "Latency distribution"
     told = "share that is slower"
-    panels = (drawing.panel("latency (µs)", told, lines, log=True),) if lines else ()
+    panels = (plots.panel("latency (µs)", told, lines, log=True),) if lines else ()
     name = "latency-distribution"
-    return Drawn(name, title, text, alternative, drawing.svg(drawn), table, panels)
+    return Drawn(name, title, text, alternative, plots.svg(drawn), table, panels)
 
 
 def power_by_component(part: LoadPart) -> Drawn:
     """Mean power of cores, drives and the rest, one bar for each policy."""
-    names = [name for name, *_ in drawing.COMPONENTS]
+    names = [name for name, *_ in plots.COMPONENTS]
     table: Table = [["policy", *(f"power_{name}_w_mean" for name in names), "power_w_mean"]]
     for curve in part.curves:
         watts = [_component_w(curve.row, name) for name in names]
         table.append([curve.label, *watts, curve.row.metrics["power_w_mean"].mean])
-    image, narrow = drawing.images(lambda width: _components(part, width))
+    image, narrow = plots.images(lambda width: _components(part, width))
     text = "What the whole server draws, split into its cores, its drives and everything else."
     alternative = f"Bars of mean power by component on {part.name}, one for each policy."
     title = "Power by component"
@@ -155,12 +155,12 @@ def power_by_component(part: LoadPart) -> Drawn:
 
 
 def _components(part: LoadPart, width: float) -> Figure:
-    drawn, (axis,) = drawing.figure(width, 1.2 + 0.46 * len(part.curves))
+    drawn, (axis,) = plots.figure(width, 1.2 + 0.46 * len(part.curves))
     total_most = max(curve.row.metrics["power_w_mean"].mean for curve in part.curves)
     least_named = 0.07 * total_most * WIDTH / width
     for position, curve in enumerate(part.curves):
         left = 0.0
-        for name, colour, hatch, ink in drawing.COMPONENTS:
+        for name, colour, hatch, ink in plots.COMPONENTS:
             value = _component_w(curve.row, name)
             axis.barh(
                 position,
@@ -182,14 +182,14 @@ def _components(part: LoadPart, width: float) -> Figure:
         axis.text(
             left + 0.01 * total_most, position, f"{number(left)} W", va="center", weight="bold"
         )
-    drawing.named_rows(axis, [curve.label for curve in part.curves], narrow=width < WIDTH)
+    plots.named_rows(axis, [curve.label for curve in part.curves], narrow=width < WIDTH)
     axis.set_xlim(0, (1 + 0.12 * WIDTH / width) * total_most)
     axis.set_xlabel("mean power, simulated (W)")
     patches = [
         Patch(facecolor=colour, hatch=hatch, edgecolor="#333333", label=name)
-        for name, colour, hatch, _ in drawing.COMPONENTS
+        for name, colour, hatch, _ in plots.COMPONENTS
     ]
-    drawing.legend(drawn, patches, width)
+    plots.legend(drawn, patches, width)
     return drawn
 
 
@@ -204,7 +204,7 @@ def sweep(part: LoadPart) -> Drawn:
     ]
     for value, row in points:
         table.append([base, value, *(row.mean(name) for name in names)])
-    image, narrow = drawing.images(lambda width: _sweep(run, points, names, width))
+    image, narrow = plots.images(lambda width: _sweep(run, points, names, width))
     text = f"{len(points)} values of {setting}, everything else unchanged."
     alternative = f"Power saved and relative latency on {part.name} over values of {setting}."
     title = f"Sweep of {setting}"
@@ -217,8 +217,8 @@ def _sweep(
     setting, base = str(run.sweep_setting), str(run.sweep_of)
     numeric = all(isinstance(value, int | float) for value, _ in points)
     x: list[Any] = [value if numeric else str(value) for value, _ in points]
-    drawn, axes = drawing.figure(width, 4.6, panels=2)
-    stroke = drawing.strokes([run.policy])[0]
+    drawn, axes = plots.figure(width, 4.6, panels=2)
+    stroke = plots.strokes([run.policy])[0]
     style: dict[str, Any] = {"color": stroke.colour, "marker": stroke.marker, "linewidth": 1.6}
     savings = [100 * row.metrics[names[0]].mean for _, row in points]
     axes[0].plot(x, savings, **style)
@@ -235,7 +235,7 @@ def _sweep(
         bound: dict[str, Any] = {"color": "#555555", "linestyle": ":", "linewidth": 1.2}
         axes[1].plot(x, [1 + value for value in x], **bound)
         handles.append(Line2D([], [], label="bound on the mean, 1 + plf", **bound))
-    drawing.legend(drawn, handles, width)
+    plots.legend(drawn, handles, width)
     return drawn
 
 
@@ -247,14 +247,14 @@ def _component_w(row: Row, name: str) -> float:
     return row.metrics[f"energy_{name}_j"].mean / row.metrics["duration_s"].mean
 
 
-def _styled(part: LoadPart) -> Iterator[tuple[Curve, drawing.Stroke]]:
+def _styled(part: LoadPart) -> Iterator[tuple[Curve, plots.Stroke]]:
     """Curves with their strokes, the subject last so that it lies on top."""
-    styles = drawing.strokes([curve.row.run.policy for curve in part.curves])
+    styles = plots.strokes([curve.row.run.policy for curve in part.curves])
     pairs = list(zip(part.curves, styles, strict=True))
     return iter(sorted(pairs, key=lambda pair: pair[0] is part.subject))
 
 
-def _line(stroke: drawing.Stroke, points: int) -> dict[str, Any]:
+def _line(stroke: plots.Stroke, points: int) -> dict[str, Any]:
     return {
         "color": stroke.colour,
         "linestyle": stroke.dashes,
@@ -275,14 +275,14 @@ def _panel(
     part: LoadPart,
     label: str,
     column: Callable[[Curve], Any],
-    bands: Sequence[drawing.Band],
+    bands: Sequence[plots.Band],
     y_max: float | None = None,
-) -> drawing.Panel:
-    lines: list[drawing.Line] = [
+) -> plots.Panel:
+    lines: list[plots.Line] = [
         (curve.label, stroke, curve.series["start_s"], column(curve))
         for curve, stroke in _styled(part)
     ]
-    return drawing.panel("simulated time (s)", label, lines, y_max=y_max, bands=bands)
+    return plots.panel("simulated time (s)", label, lines, y_max=y_max, bands=bands)
 
 
 def _bound_line(axis: Axes, part: LoadPart) -> list[Line2D]:
@@ -296,10 +296,10 @@ def _bound_line(axis: Axes, part: LoadPart) -> list[Line2D]:
     return [Line2D([], [], label=label, **style)]
 
 
-def _states(part: LoadPart) -> list[drawing.Band]:
+def _states(part: LoadPart) -> list[plots.Band]:
     """The subject's states over time; nothing if it has none."""
     subject = part.subject
-    if subject is None or not (subject.states < len(drawing.STATES)).any():
+    if subject is None or not (subject.states < len(plots.STATES)).any():
         return []
     states, start_s = subject.states, subject.states_start_s
     changes = np.flatnonzero(np.diff(states)) + 1
@@ -310,15 +310,15 @@ def _states(part: LoadPart) -> list[drawing.Band]:
     for begin, end in zip(begins, ends, strict=True):
         stretches.setdefault(int(states[begin]), []).append((float(start_s[begin]), float(end)))
     return [
-        drawing.Band(name, colour, opacity, stretches[state])
-        for state, (name, colour, opacity, _) in enumerate(drawing.STATES)
+        plots.Band(name, colour, opacity, stretches[state])
+        for state, (name, colour, opacity, _) in enumerate(plots.STATES)
         if state in stretches
     ]
 
 
-def _shade(axes: list[Axes], bands: list[drawing.Band]) -> list[Patch]:
+def _shade(axes: list[Axes], bands: list[plots.Band]) -> list[Patch]:
     """Shade states behind curves; their entries for the legend."""
-    hatches = {name: hatch for name, _, _, hatch in drawing.STATES}
+    hatches = {name: hatch for name, _, _, hatch in plots.STATES}
     for band in bands:
         for axis, (start, end) in itertools.product(axes, band.stretches):
             shaded = axis.axvspan(start, end, zorder=0, facecolor=band.colour, alpha=band.opacity)
@@ -350,7 +350,7 @@ def _finish_time(drawn: Figure, axes: list[Axes], part: LoadPart, extra: list[An
 
 
 def _legend(drawn: Figure, part: LoadPart, extra: list[Any]) -> None:
-    styles = drawing.strokes([curve.row.run.policy for curve in part.curves])
+    styles = plots.strokes([curve.row.run.policy for curve in part.curves])
     handles: list[Any] = []
     for curve, stroke in zip(part.curves, styles, strict=True):
         line = _line(stroke, 1) | {"markevery": 1, "label": curve.label}

@@ -13,7 +13,7 @@ from wattio.analysis.histogram import Counts, Edges, merge
 from wattio.errors import ResultError
 from wattio.kinds.simulation.folder import SimulationFolder
 from wattio.kinds.simulation.overall import sound
-from wattio.report.drawing import POINTS
+from wattio.report.plots import POINTS
 from wattio.results.runs import Recorded
 from wattio.results.samples import Windows
 from wattio.results.summary import Row, rows

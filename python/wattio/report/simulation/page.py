@@ -7,8 +7,7 @@ from pathlib import Path
 from wattio.analysis.price import Price
 from wattio.kinds.simulation import overall
 from wattio.kinds.simulation.overall import BACKGROUND_FLOOR, Overall, sound
-from wattio.report import rendering
-from wattio.report.drawing import Table
+from wattio.report import output
 from wattio.report.page import (
     Block,
     Cell,
@@ -22,6 +21,7 @@ from wattio.report.page import (
     write,
 )
 from wattio.report.phrases import DASH, bracketed, latency, number, percent, times
+from wattio.report.plots import Table
 from wattio.report.simulation import figures, made, phrases
 from wattio.report.simulation.gather import Curve, LoadPart, Result, gather
 from wattio.results.summary import Row
@@ -73,7 +73,7 @@ def make(path: Path, target: Path) -> Path:
         study["description"] or "What each policy would save, and what it would cost in latency",
         lead,
         [*sections, made.section(result)],
-        {f"{rendering.slug(part.name)}-table": _table(part) for part in result.loads},
+        {f"{output.slug(part.name)}-table": _table(part) for part in result.loads},
     )
     return write(target, page)
 
@@ -118,7 +118,7 @@ def _overall(found: list[Overall]) -> Section:
 
 
 def _load(part: LoadPart, result: Result) -> Section:
-    slug = rendering.slug(part.name)
+    slug = output.slug(part.name)
     shown = figures.of_load(part) if len(result.loads) <= DRAWN_MAX else []
     blocks: list[Block] = [_policies(part), Text(_note(part), "note")]
     blocks.append(Text(as_data(f"{slug}-table.csv"), "note"))

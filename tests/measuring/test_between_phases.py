@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from wattio.clock import Span
 from wattio.errors import Cancelled, SystemFailed, WorkloadFailed
-from wattio.kinds.measurement import derive, iterate, metrics, record, settling
+from wattio.kinds.measurement import between_phases, derive, iterate, metrics, record
 from wattio.kinds.measurement.derive import Results, Rulebook, View
 from wattio.kinds.measurement.iterate import Served, Session
 from wattio.kinds.measurement.record import Deletes, Phase
@@ -39,11 +39,11 @@ def counted(*counts: int | None) -> Callable[[], int | None]:
 
 
 def test_where_nothing_is_left_nothing_is_charged() -> None:
-    assert settling.wait(counted(0), Never()) == (0.0, None)
+    assert between_phases.wait(counted(0), Never()) == (0.0, None)
 
 
 def test_what_is_left_is_waited_for() -> None:
-    seconds, doubt = settling.wait(counted(9, 4, 1, 0), Never())
+    seconds, doubt = between_phases.wait(counted(9, 4, 1, 0), Never())
     assert seconds > 0
     assert doubt is None
 
@@ -53,13 +53,13 @@ def test_servers_that_say_nothing_are_doubted() -> None:
         raise SystemFailed("it does not answer")
 
     for ask in (counted(None), fails):
-        seconds, doubt = settling.wait(ask, Never())
+        seconds, doubt = between_phases.wait(ask, Never())
         assert seconds == 0
         assert doubt == "servers did not say whether they still delete"
 
 
 def test_waiting_has_a_limit_that_is_told() -> None:
-    seconds, doubt = settling.wait(lambda: 3, Never(), limit_s=0.0)
+    seconds, doubt = between_phases.wait(lambda: 3, Never(), limit_s=0.0)
     assert doubt == "servers still had 3 deletes to do after 0 s"
     assert seconds >= 0
 
@@ -68,7 +68,7 @@ def test_who_wants_to_stop_does_not_wait() -> None:
     stop = threading.Event()
     stop.set()
     with pytest.raises(Cancelled):
-        settling.wait(lambda: 1, stop)
+        between_phases.wait(lambda: 1, stop)
 
 
 def test_a_process_that_dies_is_noticed_at_once() -> None:
@@ -76,7 +76,7 @@ def test_a_process_that_dies_is_noticed_at_once() -> None:
     fallen = threading.Event()
     with (
         subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process,
-        settling.watched([process.pid], fallen.set),
+        between_phases.watched([process.pid], fallen.set),
     ):
         assert not fallen.is_set()
         process.kill()
@@ -86,7 +86,7 @@ def test_a_process_that_dies_is_noticed_at_once() -> None:
 def test_processes_that_live_are_left_alone() -> None:
     fallen = threading.Event()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        with settling.watched([process.pid, 2**22 + 1], fallen.set):
+        with between_phases.watched([process.pid, 2**22 + 1], fallen.set):
             pass
         process.kill()
     assert not fallen.is_set()
@@ -189,7 +189,7 @@ def test_deletes_that_are_left_are_not_asked_for(tmp_path: Path) -> None:
 def test_the_system_says_who_pays_for_deletes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deletes: str, end_s: float
 ) -> None:
-    monkeypatch.setattr(settling, "_POLL_S", 0.0)
+    monkeypatch.setattr(between_phases, "_POLL_S", 0.0)
     left = counted(3, 2, 0)
     deleting = SimpleNamespace(deletes=deletes, deletes_left=left, unsettled=counted(1, 0))
     steps = steps_on(Served([Place(tmp_path)], {}, [], deleting=deleting), tmp_path)

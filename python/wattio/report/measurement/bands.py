@@ -14,8 +14,8 @@ from matplotlib.patches import Patch
 
 from wattio.kinds.measurement.plan import IDLE
 from wattio.kinds.measurement.record import Phase, Record
-from wattio.report.drawing import Band
 from wattio.report.measurement.samples import Curve, Looked, Series, Stretch
+from wattio.report.plots import Band
 
 _SHADES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 _PALE = 0.18

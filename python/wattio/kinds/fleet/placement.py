@@ -22,7 +22,7 @@ Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Placing:
+class Placement:
     """The estimate for the servers of one description under one policy."""
 
     servers: int
@@ -33,7 +33,9 @@ class Placing:
     moving_w: float
 
 
-def estimate(power_w: Values, mean_load: Values, peak_load: Values, entry: PlacingEntry) -> Placing:
+def estimate(
+    power_w: Values, mean_load: Values, peak_load: Values, entry: PlacingEntry
+) -> Placement:
     """What servers of one description would draw; loads are shares of the saturated rate."""
     count = len(power_w)
     needed = min(count, max(1, math.ceil(float(peak_load.sum()) / entry.pressure_max)))
@@ -44,8 +46,8 @@ def estimate(power_w: Values, mean_load: Values, peak_load: Values, entry: Placi
     placed_w = needed * idle_w + slope_w * float(mean_load.sum()) + off * entry.off_power + moving_w
     present_w = float(power_w.sum())
     if placed_w >= present_w:
-        return Placing(count, count, present_w, present_w, 0.0)
-    return Placing(count, needed, present_w, placed_w, moving_w)
+        return Placement(count, count, present_w, present_w, 0.0)
+    return Placement(count, needed, present_w, placed_w, moving_w)
 
 
 def line(load: Values, power_w: Values) -> tuple[float, float]:

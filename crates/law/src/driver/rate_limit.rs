@@ -7,11 +7,11 @@ use wattio_units::Seconds;
 
 /// How long ago each group was sped up.
 #[derive(Clone, Debug)]
-pub(super) struct Holding {
+pub(super) struct RateLimit {
     since_speed_up: Vec<Seconds>,
 }
 
-impl Holding {
+impl RateLimit {
     pub fn new(groups: usize) -> Self {
         Self { since_speed_up: vec![Seconds(f64::INFINITY); groups] }
     }

@@ -12,7 +12,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from wattio.report.drawing import Drawn, Table
+from wattio.report.plots import Drawn, Table
 
 
 def environment() -> Environment:

@@ -1,7 +1,7 @@
 //! How much of a record fits its header, and the blocks behind it.
 
 use super::record::{CHECKSUM, EXTENT, ExtentKind, FIXED, ORIGIN};
-use crate::packing::{BLOCK_SECTORS, SECTOR};
+use crate::compression::{BLOCK_SECTORS, SECTOR};
 use wattio_pages::BLOCK;
 
 /// How full a record is.

@@ -11,8 +11,8 @@ import pytest
 from wattio.analysis import statistics
 from wattio.analysis.price import Price
 from wattio.analysis.ranged import Ranged
-from wattio.report import drawing, ranking
-from wattio.report.ranking import Condition, Contest
+from wattio.report import plots, rankings
+from wattio.report.rankings import Condition, Contest
 
 PLAIN = str.maketrans({"\N{NO-BREAK SPACE}": " ", "\N{MULTIPLICATION SIGN}": "x"})
 NATIVE = Condition("native", (100.0, 101.0, 99.0, 100.5, 99.5))
@@ -101,7 +101,7 @@ def test_an_estimate_that_cannot_tell_says_so_and_ranks_nothing() -> None:
     three = said(estimated("dn:1", 700.0, 95.0), TP, DC)
     assert "dn:1: more than dc:1 whatever they are." in three
     assert Contest("day", "energy", (TP, DC)).leaders() == [DC, TP]
-    drawn = ranking.drawn([Contest("day", "energy", (TP, DC))], estimated=True)
+    drawn = rankings.drawn([Contest("day", "energy", (TP, DC))], estimated=True)
     assert drawn is not None
     assert [row[1] for row in drawn.table[1:]] == ["tp", "dc:1"]
     assert "stand in the order of the study" in drawn.caption
@@ -132,7 +132,7 @@ def test_of_many_that_are_equal_none_wins_more_often_than_said() -> None:
 
 
 def test_the_figure_ranks_all_and_its_data_say_what_counts() -> None:
-    drawn = ranking.drawn([Contest("day", "energy", (NATIVE, BETTER, BREAKS, LIMIT))])
+    drawn = rankings.drawn([Contest("day", "energy", (NATIVE, BETTER, BREAKS, LIMIT))])
     assert drawn is not None
     buffer = io.StringIO()
     csv.writer(buffer).writerows(drawn.table)
@@ -142,13 +142,13 @@ def test_the_figure_ranks_all_and_its_data_say_what_counts() -> None:
     assert float(rows[2]["ratio"]) == pytest.approx(0.8)
     assert float(rows[2]["low"]) < 0.8 < float(rows[2]["high"])
     assert rows[3]["low"] == ""
-    assert ranking.drawn([Contest("day", "energy", (NATIVE,))]) is None
+    assert rankings.drawn([Contest("day", "energy", (NATIVE,))]) is None
 
 
 def test_a_telephone_gets_a_drawing_of_its_own() -> None:
     """At 400 pixels the letters were four pixels high."""
     long = Condition("a condition whose name takes more than half of a telephone's width", (70.0,))
-    drawn = ranking.drawn([Contest("day", "energy", (NATIVE, BETTER, long))])
+    drawn = rankings.drawn([Contest("day", "energy", (NATIVE, BETTER, long))])
     assert drawn is not None
     assert drawn.narrow is not None
     sizes = []
@@ -163,7 +163,7 @@ def test_a_telephone_gets_a_drawing_of_its_own() -> None:
 def test_no_two_policies_look_alike() -> None:
     """Two policies had one colour, dash and marker: strokes began anew after the eighth."""
     names = ["native", "pacer", *(f"law {number}" for number in range(40)), "pacer", "oracle"]
-    for strokes in (drawing.strokes(names), drawing.series_strokes(44)):
+    for strokes in (plots.strokes(names), plots.series_strokes(44)):
         assert len({(one.colour, one.dashes, one.marker) for one in strokes}) == len(strokes)
 
 

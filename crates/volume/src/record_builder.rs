@@ -1,9 +1,9 @@
 //! A record while it is put together: what goes into it, and how it is laid out.
 
+use crate::compression::{BLOCK_SECTORS, Packed, SECTOR};
 use crate::devices::Part;
 use crate::entry::Entry;
 use crate::format::{ExtentKind, Filling, Fragments, Header};
-use crate::packing::{BLOCK_SECTORS, Packed, SECTOR};
 use std::ops::Range;
 use std::sync::Arc;
 use wattio_pages::Pages;

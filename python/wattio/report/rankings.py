@@ -19,8 +19,8 @@ from matplotlib.lines import Line2D
 from wattio.analysis.ranged import Ranged, RangedTest, chosen_p, compared, untold
 from wattio.analysis.statistics import Interval, RatioTest
 from wattio.report import dots
-from wattio.report.drawing import Drawn, Table
 from wattio.report.phrases import bracketed, percent, times
+from wattio.report.plots import Drawn, Table
 
 SHOWN_MAX = 60
 """Most conditions in one figure; all of them are in its CSV file."""
