@@ -27,9 +27,9 @@ missing() {
 found=$(missing | paste -sd, - | sed 's/,/, /g')
 [ -z "$found" ] && exit 0
 
-# Debian 12 has a new cargo under another name, for the browsers that are built there.
+# Debian 12 and 13 have a new cargo under another name, for the browsers that are built there.
 cargo=cargo
-if [ -r /etc/os-release ] && grep -q '^VERSION_CODENAME=bookworm' /etc/os-release; then
+if [ -r /etc/os-release ] && grep -qE '^VERSION_CODENAME=(bookworm|trixie)' /etc/os-release; then
     cargo=cargo-web
 fi
 line="apt install make gcc ca-certificates python3-venv $cargo"
