@@ -248,6 +248,9 @@ def test_what_governing_by_turns_has_shown(serve: Serve, browser: Chromium) -> N
     shown = " ".join(text(browser, "alternation-facts").split())
     assert "29.1 W ± 1.80 W" in shown
     assert "6.0 % ± 2.0 %" in shown
+    knobs = " ".join(text(browser, "knobs-facts").split())
+    assert "saves 8.00 W ± 0.50 W for 20.0 µs ± 4.00 µs, measured over 32 pairs" in knobs
+    assert "cpu.epp used; as configured, pairs so far: 3" in knobs
     # It is as it was asked for: no warning.
     assert browser.evaluate("document.getElementById('forced').hidden")
     assert browser.console == []

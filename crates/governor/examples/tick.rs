@@ -141,6 +141,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             background: None,
             power: None,
             power_is_shared: false,
+            followers: Vec::new(),
             guards: Vec::new(),
             machine: Requester::alone(Some(actuator), std::slice::from_ref(&group)),
             shadow_model: None,

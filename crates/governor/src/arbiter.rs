@@ -49,6 +49,7 @@ impl Arbiter {
             at_full: at_full
                 .flat_map(|asked| &asked.groups)
                 .fold(Cpus::default(), |all, group| all.or(&group.active)),
+            held_back: self.asked.iter().flat_map(|a| a.held_back.iter().copied()).collect(),
         }
     }
 
@@ -108,6 +109,7 @@ impl Requester {
             background_share: 1.0,
             full_speed: true,
             at_full: Cpus::default(),
+            held_back: Vec::new(),
         };
         let asked = applications.iter().map(asked).collect();
         let arbiter = Arc::new(Mutex::new(Arbiter { actuator, asked, domains, turned: None }));
@@ -244,6 +246,7 @@ mod tests {
             background_share: 0.5,
             full_speed: false,
             at_full: Cpus::default(),
+            held_back: vec![],
         }
     }
 
@@ -275,6 +278,8 @@ mod tests {
         let merged = ask(&mut other, slow("4", 2e9));
         assert!(merged.at_full.is_empty() && !one.any_at_full());
         assert_eq!(merged.drives, DriveAction::Asleep);
+        let held = Setting { held_back: vec!["cpu.turbo"], ..slow("4", 2e9) };
+        assert_eq!(ask(&mut other, held).held_back, ["cpu.turbo"], "whoever holds it back wins");
         let awake = Setting { drives: DriveAction::Awake, ..slow("4", 2e9) };
         assert_eq!(ask(&mut other, awake).drives, DriveAction::Awake);
     }

@@ -4,6 +4,7 @@ use crate::account::Account;
 use crate::event::Severity;
 use crate::host::{Host, HostParts, seconds};
 use crate::parts::{Parts, Stepped, Tick};
+use crate::priority::{FollowerStatus, Priorities};
 use crate::sensors::Sensors;
 use crate::snapshot::SnapshotError;
 use crate::writer::Restored;
@@ -30,6 +31,7 @@ impl Governor {
             Sensors::new(parts.latency, parts.cpu, parts.background, parts.power, seconds(now));
         let host = HostParts {
             machine: parts.machine,
+            priorities: Priorities::new(parts.followers),
             groups: parts.groups,
             guards: parts.guards,
             shadow_model: parts.shadow_model,
@@ -48,6 +50,11 @@ impl Governor {
         let Ok(stepped) = self.driver.advance(&mut self.host, now);
         if let Some(jump) = stepped.as_ref().and_then(|stepped| stepped.jump.as_ref()) {
             self.host.event(Severity::Warning, format!("{jump}: this window does not count"));
+        }
+        if let Some(stepped) = &stepped {
+            let room_us = |(bound, full): (f64, f64)| (bound - full).max(0.0);
+            let insight = &stepped.insight;
+            self.host.priorities.set_room(insight.bound_us.zip(insight.baseline_us).map(room_us));
         }
         let stepped = stepped.map(|stepped| Stepped {
             dt: stepped.dt,
@@ -108,6 +115,12 @@ impl Governor {
     #[must_use]
     pub fn power_trouble(&self) -> Option<&str> {
         self.host.sensors.power_trouble()
+    }
+
+    /// The knobs that follow the law, those that save most for what they cost first.
+    #[must_use]
+    pub fn followers(&self) -> Vec<FollowerStatus> {
+        self.host.priorities.statuses(self.host.now)
     }
 
     /// How often the breaker opened.

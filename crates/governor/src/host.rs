@@ -7,6 +7,7 @@ use crate::cpus::Cpus;
 use crate::event::{Event, Severity};
 use crate::knob::{GroupSetting, Setting};
 use crate::parts::{CoreGroup, GovernorSettings, ShadowModel};
+use crate::priority::{Priorities, Window};
 use crate::sensors::{Change, Sensors};
 use crate::source::{GroupUse, Guard, LatencySample};
 use crate::writer::Note;
@@ -35,6 +36,8 @@ pub(crate) struct Host {
     /// The sample and the truth of the last window.
     pub sample: Option<LatencySample>,
     pub truth: Observation,
+    /// Which of the knobs that follow the law are used.
+    pub priorities: Priorities,
     groups: Vec<CoreGroup>,
     guards: Vec<Box<dyn Guard>>,
     shadow_model: Option<Box<dyn ShadowModel>>,
@@ -43,7 +46,7 @@ pub(crate) struct Host {
     full: Action,
     /// What the law asked for last, which in shadow mode is not in force.
     held: Action,
-    now: Duration,
+    pub now: Duration,
     /// Length of the last window.
     window: Seconds,
     overdue: Seconds,
@@ -54,6 +57,7 @@ pub(crate) struct Host {
 /// What a host is made of besides its sources.
 pub(crate) struct HostParts {
     pub machine: Requester,
+    pub priorities: Priorities,
     pub groups: Vec<CoreGroup>,
     pub guards: Vec<Box<dyn Guard>>,
     pub shadow_model: Option<Box<dyn ShadowModel>>,
@@ -88,6 +92,7 @@ impl Host {
                 power: None,
                 alarm: false,
             },
+            priorities: parts.priorities,
             groups: parts.groups,
             guards: parts.guards,
             shadow_model: parts.shadow_model,
@@ -148,13 +153,34 @@ impl Host {
         if self.machine.any_at_full() {
             return running;
         }
-        if action.groups != self.full.groups || action.drives == DriveAction::Asleep {
+        if self.saves(action) && self.priorities.lowers_frequency() {
             for (setting, group) in running.groups.iter_mut().zip(&self.groups) {
                 let lowered = group.saving_max.filter(|max| *max < setting.frequency);
                 setting.frequency = lowered.unwrap_or(setting.frequency);
             }
         }
         running
+    }
+
+    fn saves(&self, action: &Action) -> bool {
+        action.groups != self.full.groups || action.drives == DriveAction::Asleep
+    }
+
+    /// What knobs that follow the law saved and cost in a window.
+    fn rank_knobs(&mut self, dt: Seconds, is_forced: bool, alarm: bool) {
+        let is_usable = !is_forced && !alarm && self.machine.acts() && self.saves(&self.in_force);
+        let sample = self.sample.as_ref();
+        let window = Window {
+            now: self.now,
+            dt_s: dt.0,
+            saving: is_usable.then_some(&self.in_force),
+            power_w: self.truth.power.map(|power| power.0),
+            requests: sample.map_or(0, |sample| sample.requests),
+            latency_us_mean: sample.and_then(|sample| sample.latency_us_mean),
+        };
+        if let Some(news) = self.priorities.window(&window) {
+            self.event(Severity::Info, news);
+        }
     }
 
     fn use_of_groups(&mut self) -> Vec<GroupUse> {
@@ -294,6 +320,7 @@ impl Host {
             background_share: self.background_share(action),
             full_speed: *action == self.full,
             at_full: Cpus::default(),
+            held_back: if self.saves(action) { self.priorities.held_back() } else { Vec::new() },
         }
     }
 }
@@ -314,6 +341,7 @@ impl Plant for Host {
         self.sample = self.sensors.take_pending();
         let (truth, forced) = self.measure(dt, alarm);
         self.truth = truth;
+        self.rank_knobs(dt, forced.is_some(), alarm);
         let held = self.running(&self.held);
         let mut observation = match &mut self.shadow_model {
             Some(shadow_model) => shadow_model.see(&self.truth, &held, dt),

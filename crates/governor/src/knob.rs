@@ -163,6 +163,8 @@ pub struct Setting {
     /// The cores of applications that are at full speed while others are not: what cores share with
     /// these is not to be slowed down.
     pub at_full: Cpus,
+    /// Knobs that only follow the law, by name, and that are as at full speed all the same.
+    pub held_back: Vec<&'static str>,
 }
 
 /// What a place should hold.

@@ -10,12 +10,14 @@ mod arbiter;
 mod breaker;
 mod clock;
 mod cpus;
+mod effect;
 mod event;
 mod governor;
 mod host;
 pub mod journal;
 mod knob;
 mod parts;
+mod priority;
 mod sensors;
 mod snapshot;
 mod source;
@@ -27,6 +29,7 @@ pub use arbiter::Requester;
 pub use breaker::{Breaker, BreakerSettings, Trip};
 pub use clock::Clock;
 pub use cpus::{Cpus, CpusError};
+pub use effect::Interval;
 pub use event::{Event, Severity};
 pub use governor::Governor;
 pub use knob::{
@@ -34,6 +37,7 @@ pub use knob::{
     Target,
 };
 pub use parts::{CoreGroup, GovernorSettings, Parts, ShadowModel, Stepped, Tick};
+pub use priority::{Basis, Follower, FollowerStatus};
 pub use snapshot::{FileStore, Saved, Snapshot, SnapshotError, SnapshotStore};
 pub use source::{
     BackgroundSource, CpuSource, GroupUse, Guard, LatencySample, LatencySource, PowerSource,

@@ -3,6 +3,7 @@
 use crate::arbiter::Requester;
 use crate::breaker::BreakerSettings;
 use crate::event::Event;
+use crate::priority::Follower;
 use crate::source::{
     BackgroundSource, CpuSource, Guard, LatencySample, LatencySource, PowerSource,
 };
@@ -76,6 +77,9 @@ pub struct Parts {
     pub power_is_shared: bool,
     /// What must be healthy before power may be saved.
     pub guards: Vec<Box<dyn Guard>>,
+    /// The knobs of the machine that only follow the law and of which those that save most for
+    /// what they cost are to go first; empty where it is as configured.
+    pub followers: Vec<Follower>,
     /// What its settings go to.
     pub machine: Requester,
     /// What the law sees instead of the measurement.

@@ -221,6 +221,7 @@ impl Frequency {
             background_share: 1.0,
             full_speed: is_full,
             at_full: Cpus::default(),
+            held_back: Vec::new(),
         }
     }
 }

@@ -9,16 +9,15 @@
 use std::io::Read;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use wattio_governor::Severity;
+use wattio_governor::{Basis, Interval, Severity};
 use wattio_host::price::Price;
 use wattio_service::{Service, ServiceRequest, ServiceSettings};
 use wattio_units::Watts;
 use wattiod::alternation::{AT_FULL_SPEED, AlternationStatus, Condition};
 use wattiod::control::{Answer, Request, Wattiod};
-use wattiod::effect::Interval;
 use wattiod::status::{
-    Counts, EventStatus, GroupStatus, LatencyStatus, OverheadStatus, PowerStatus, ShadowStatus,
-    Status,
+    Counts, EventStatus, FollowerStatus, GroupStatus, LatencyStatus, OverheadStatus, PowerStatus,
+    ShadowStatus, Status,
 };
 
 const STEP_S: f64 = 0.5;
@@ -116,6 +115,7 @@ impl Scene {
             shadow,
             compared: None,
             alternation: self.has("by-turns").then(by_turns),
+            followers: if self.has("by-turns") { followers() } else { Vec::new() },
             counts: Counts {
                 violations: if self.has("broken") { 68_600 } else { 84 },
                 ..counts(step, self.has("shadow"))
@@ -201,6 +201,20 @@ fn by_turns() -> AlternationStatus {
         latency_change: Some(Interval { mean: 0.06, half_width: 0.02 }),
         requests_per_s_change: Some(Interval { mean: -0.001, half_width: 0.004 }),
     }
+}
+
+fn followers() -> Vec<FollowerStatus> {
+    let interval = |mean, half_width| Some(Interval { mean, half_width });
+    let uncore = FollowerStatus {
+        name: "uncore.frequency".to_owned(),
+        basis: Basis::Measured,
+        pairs: 32,
+        power_w_saved: interval(8.0, 0.5),
+        latency_us_added: interval(20.0, 4.0),
+        left_out: None,
+    };
+    let epp = FollowerStatus { name: "cpu.epp".to_owned(), pairs: 3, ..FollowerStatus::default() };
+    vec![uncore, epp]
 }
 
 fn ns(seconds: f64) -> u64 {

@@ -42,6 +42,7 @@ export function describe(status) {
     facts: each((one) => [
       { id: "counts", title: "Since the start", rows: counts(one.counts, shadow, one.compared), shown: true },
       { id: "alternation", title: "By turns with full speed", rows: alternation(one.alternation, one.power.meter), shown: Boolean(one.alternation) },
+      { id: "knobs", title: "Knobs that follow, best first", rows: (one.followers ?? []).map(follower), shown: (one.followers ?? []).length > 0 },
       { id: "model", title: "Model of this host", rows: model(one.shadow, one.power.no_estimate), shown: shadow || Boolean(one.shadow) },
     ]),
     events: status.events,
@@ -238,6 +239,16 @@ function alternation(found, meter) {
     ["change of the mean latency", both(found.latency_change, as.percent)],
     ["change of requests per second", both(found.requests_per_s_change, as.percent)],
   ];
+}
+
+/** A knob that follows the law, and what its place among them rests on. */
+function follower(knob) {
+  const { power_w_saved: saved, latency_us_added: added } = knob;
+  const both = ({ mean, half_width }, format) => `${format(mean)} ± ${format(half_width)}`;
+  const rests_on = saved && added
+    ? `saves ${both(saved, as.watts)} for ${both(added, as.latency)}, measured over ${as.count(knob.pairs)} pairs`
+    : `as configured, pairs so far: ${as.count(knob.pairs)}`;
+  return [knob.name, `${knob.left_out ? `not used: ${knob.left_out}` : "used"}; ${rests_on}`];
 }
 
 function counts(now, shadow, compared) {

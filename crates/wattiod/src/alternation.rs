@@ -5,9 +5,9 @@
 //! drawn, so that neither a drift nor a load that comes round can pass for an effect. The beginning
 //! of a stretch is left out, as the one before still shows in it.
 
-use crate::effect::Interval;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+use wattio_governor::Interval;
 
 /// Why full speed is forced in one of the two.
 pub const AT_FULL_SPEED: &str = "alternation: full speed by turns";

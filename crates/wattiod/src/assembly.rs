@@ -10,7 +10,7 @@ use std::time::Duration;
 use thiserror::Error;
 use wattio_control::Settings;
 use wattio_governor::{
-    Actuator, BackgroundSource, BreakerSettings, Clock, CoreGroup, CpuSource, Governor,
+    Actuator, BackgroundSource, BreakerSettings, Clock, CoreGroup, CpuSource, Follower, Governor,
     GovernorSettings, Guard, Knob, LatencySource, Parts, PowerSource, Requester, RestorableWriter,
 };
 use wattio_host::config::{Application, DaemonConfig, PolicyConfig, SafetyConfig};
@@ -254,6 +254,7 @@ impl<'a> Opened<'a> {
             background: self.background,
             power: self.power,
             power_is_shared: is_shared,
+            followers: followers(config, is_shared),
             guards: self.guards,
             machine,
             shadow_model: shadow_model
@@ -342,6 +343,13 @@ fn open_knobs(
     }
     let open = |knob: &KnobConfig| knob.open(root, topology, groups).map_err(BadInput::new);
     config.knobs.iter().map(open).collect()
+}
+
+/// The knobs whose order is measured: one application's, as the meter is the host's.
+fn followers(config: &DaemonConfig, is_shared: bool) -> Vec<Follower> {
+    let is_measured = config.power.try_knobs && config.power.meter.is_some() && !is_shared;
+    let knobs = config.knobs.iter().filter(|_| is_measured);
+    knobs.filter_map(KnobConfig::follower).collect()
 }
 
 fn guards(config: &DaemonConfig, root: &Root) -> Vec<Box<dyn Guard>> {

@@ -7,7 +7,6 @@ pub mod compared;
 pub mod control;
 pub mod daemon;
 pub mod doctor;
-pub mod effect;
 pub mod govern;
 pub mod keeper;
 pub mod log;

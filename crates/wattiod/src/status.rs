@@ -1,6 +1,7 @@
 //! The daemon's status: one object for `status --json`, the page and the metrics.
 
 pub use crate::alternation::AlternationStatus;
+pub use wattio_governor::FollowerStatus;
 pub use wattio_host::ledger::PowerStatus;
 
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,9 @@ pub struct Status {
     /// What governing by turns with full speed has shown, where that was asked for.
     #[serde(default)]
     pub alternation: Option<AlternationStatus>,
+    /// The knobs that only follow the law, where their order is measured: best first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub followers: Vec<FollowerStatus>,
     /// Counts since the start.
     pub counts: Counts,
     /// The daemon's own cost.

@@ -1,8 +1,8 @@
 //! The status as text: one line, a page, and the result of shadow mode.
 
-use crate::effect::Interval;
-use crate::status::{AlternationStatus, PowerStatus, Status};
+use crate::status::{AlternationStatus, FollowerStatus, PowerStatus, Status};
 use std::fmt::Write;
+use wattio_governor::{Basis, Interval};
 
 /// The status in one line.
 #[must_use]
@@ -77,6 +77,7 @@ fn page_of_one(status: &Status, is_first: bool) -> String {
     if let Some(found) = &status.alternation {
         rows.push(("alternation", alternation(found, &status.power)));
     }
+    rows.extend(status.followers.iter().map(|knob| ("knob", follower(knob))));
     let counts = &status.counts;
     rows.push(("windows", counts.windows.to_string()));
     rows.push((
@@ -218,10 +219,7 @@ fn verdict_of_one(status: &Status) -> String {
 
 /// What alternation has found, in a sentence.
 fn alternation(found: &AlternationStatus, power: &PowerStatus) -> String {
-    let pairs = match found.pairs {
-        1 => "1 pair".to_owned(),
-        count => format!("{count} pairs"),
-    };
+    let pairs = pairs(found.pairs);
     let Some(saved) = found.power_w_saved else {
         let why = match (found.pairs, found.power_w_full_speed) {
             (2.., None) => "power is not known: name a meter or a power model",
@@ -253,6 +251,33 @@ fn alternation(found: &AlternationStatus, power: &PowerStatus) -> String {
     }
     let _ = write!(text, " (95 % intervals, {pairs}; power: {by})");
     text
+}
+
+/// A knob that follows the law, and what its place among them rests on.
+fn follower(knob: &FollowerStatus) -> String {
+    let used = match &knob.left_out {
+        Some(why) => format!("not used: {why}"),
+        None => "used".to_owned(),
+    };
+    let rests_on = match (knob.basis, knob.power_w_saved, knob.latency_us_added) {
+        (Basis::Measured, Some(saved), Some(added)) => format!(
+            "saves {:.1} W +- {:.1} W for {:.0} us +- {:.0} us, measured over {}",
+            saved.mean,
+            saved.half_width,
+            added.mean,
+            added.half_width,
+            pairs(knob.pairs)
+        ),
+        _ => format!("as configured, {} so far", pairs(knob.pairs)),
+    };
+    format!("{}: {used}; {rests_on}", knob.name)
+}
+
+fn pairs(count: u64) -> String {
+    match count {
+        1 => "1 pair".to_owned(),
+        count => format!("{count} pairs"),
+    }
 }
 
 fn latency_words(change: Interval) -> String {
@@ -394,6 +419,25 @@ mod tests {
         assert!(text.contains("1 pair so far; an interval takes two"), "{text}");
         let text = verdict(&alternating(4, None));
         assert!(text.contains("+6.0 % +- 2.0 % (4 pairs; power is not known"), "{text}");
+    }
+
+    #[test]
+    fn a_knob_s_place_is_told_with_what_it_rests_on() {
+        let interval = |mean, half_width| Some(Interval { mean, half_width });
+        let measured = FollowerStatus {
+            name: "cpu.turbo".into(),
+            basis: Basis::Measured,
+            pairs: 32,
+            power_w_saved: interval(5.0, 0.4),
+            latency_us_added: interval(100.0, 6.0),
+            left_out: Some("the bound leaves 90 us".into()),
+        };
+        let new = FollowerStatus { name: "cpu.epp".into(), pairs: 1, ..FollowerStatus::default() };
+        let text = page(&Status { followers: vec![measured, new], ..status() });
+        let told = "knob             cpu.turbo: not used: the bound leaves 90 us; saves 5.0 W +- 0.4 W \
+                    for 100 us +- 6 us, measured over 32 pairs\n";
+        assert!(text.contains(told), "{text}");
+        assert!(text.contains("cpu.epp: used; as configured, 1 pair so far\n"), "{text}");
     }
 
     #[test]

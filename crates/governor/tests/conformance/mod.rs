@@ -27,6 +27,7 @@ pub fn setting(groups: &[&str], hertz: f64) -> Setting {
         background_share: 1.0,
         full_speed: false,
         at_full: Cpus::default(),
+        held_back: Vec::new(),
     }
 }
 

@@ -3,8 +3,8 @@
 use crate::support::{PowerFault, Shared, governor, parts, sources, world};
 use std::time::Duration;
 use wattio_control::{Settings, Value};
-use wattio_governor::{Governor, Severity, Stepped, Tick};
-use wattio_law::{GroupObservation, LatencyObservation, Limits, Observation};
+use wattio_governor::{Follower, Governor, Severity, Stepped, Tick};
+use wattio_law::{GroupObservation, LatencyObservation, Law, Limits, Observation};
 use wattio_plant::{SMALL, Server};
 use wattio_units::{Hertz, Seconds, Watts};
 
@@ -105,6 +105,13 @@ fn what_a_meter_does_not_tell_is_absent_told_once_and_forces_nothing() {
     assert_eq!(governor.breaker_trips(), 0);
 }
 
+/// A law that leaves this share of the cores, at the highest frequency.
+fn fixed(cores_share: f64, limits: &Limits) -> Box<dyn Law> {
+    let number = |(name, number): (&str, f64)| (name.to_owned(), Value::Number(number));
+    let settings = [("cores_share", cores_share), ("frequency_share", 1.0)].map(number);
+    wattio_control::build("fixed", &Settings::from(settings), limits).unwrap()
+}
+
 /// A knob that turns turbo off makes cores slower than the law asked for, which model and law took for
 /// the frequency with turbo.
 #[test]
@@ -113,11 +120,7 @@ fn without_turbo_the_law_sees_the_frequency_that_is_left() {
     let highest = limits.groups[0].frequency_max;
     let base = Hertz(highest.0 * 0.7);
     for (cores_share, seen) in [(0.5, base), (1.0, highest)] {
-        let number = |(name, number): (&str, f64)| (name.to_owned(), Value::Number(number));
-        let settings = [("cores_share", cores_share), ("frequency_share", 1.0)].map(number);
-        let settings = Settings::from(settings);
-        let law = wattio_control::build("fixed", &settings, &limits).unwrap();
-        let mut parts = parts(&world, sources(&world), law, &limits);
+        let mut parts = parts(&world, sources(&world), fixed(cores_share, &limits), &limits);
         parts.groups[0].saving_max = Some(base);
         let mut governor = Governor::new(parts, Duration::ZERO);
         (1..=20).for_each(|at| drop(window(&mut governor, at)));
@@ -125,4 +128,32 @@ fn without_turbo_the_law_sees_the_frequency_that_is_left() {
         assert_eq!(stepped.action.groups[0].frequency, highest, "what was asked for stands");
         assert_eq!(stepped.seen.groups[0].frequency, seen, "of {cores_share} of the cores");
     }
+}
+
+/// On a host whose power is the same with it and without, it is tried, and let go once that is known.
+#[test]
+fn a_knob_that_follows_is_tried_and_left_alone_where_the_meter_shows_nothing() {
+    let (world, limits) = steady_world();
+    let highest = limits.groups[0].frequency_max;
+    let base = Hertz(highest.0 * 0.7);
+    let mut parts = parts(&world, sources(&world), fixed(0.5, &limits), &limits);
+    parts.groups[0].saving_max = Some(base);
+    parts.followers = vec![Follower { name: "cpu.turbo", lowers_frequency: true }];
+    let mut governor = Governor::new(parts, Duration::ZERO);
+    let (mut slow, mut fast, mut told) = (0, 0, vec![]);
+    for at in 1..=1500 {
+        let (tick, stepped) = window(&mut governor, at);
+        told.extend(tick.events.into_iter().map(|event| (at, event.message)));
+        assert!(stepped.forced.is_none());
+        if told.is_empty() && at > 20 {
+            let seen = stepped.seen.groups[0].frequency;
+            slow += u32::from(seen == base);
+            fast += u32::from(seen == highest);
+        }
+    }
+    assert!(fast > 32 && slow > 5 * fast, "{fast} windows with turbo of {slow}");
+    let knob = governor.followers().remove(0);
+    assert_eq!((told.len(), knob.pairs), (1, 32), "{told:?}");
+    assert!(knob.left_out.unwrap().contains("cannot be told from chance"));
+    assert_eq!(window(&mut governor, 1501).1.seen.groups[0].frequency, highest);
 }

@@ -82,7 +82,7 @@ pub struct PolicyConfig {
 }
 
 /// The power meter and the power model.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PowerConfig {
     /// One of the kernel's meters by name, or the table of another source. The law uses it too, so
@@ -90,6 +90,9 @@ pub struct PowerConfig {
     pub meter: Option<MeterConfig>,
     /// A model file, or `assumed` for the one that ships with wattio.
     pub model: Option<String>,
+    /// Whether knobs that only follow the law are let go now and then for some windows, to measure
+    /// which of them save most for the latency that they cost; without a meter none is.
+    pub try_knobs: bool,
     /// What a kilowatt-hour costs and how much CO2 it stands for: `{ eur_per_kwh = 0.25,
     /// co2_g_per_kwh = 350 }`, of which both are assumed unless named.
     pub price: Price,
@@ -161,6 +164,12 @@ impl Default for PolicyConfig {
             compare: None,
             idle_cores_poll: false,
         }
+    }
+}
+
+impl Default for PowerConfig {
+    fn default() -> Self {
+        Self { meter: None, model: None, try_knobs: true, price: Price::default() }
     }
 }
 

@@ -44,7 +44,7 @@ use crate::machine::{CommandConfig, NvmeTool};
 use crate::topology::Topology;
 use serde::Deserialize;
 use thiserror::Error;
-use wattio_governor::Knob;
+use wattio_governor::{Follower, Knob};
 use wattio_law::DriveSleep;
 use wattio_units::Seconds;
 
@@ -186,6 +186,13 @@ impl KnobConfig {
             | Self::Disk(_)
             | Self::Sata(_) => false,
         }
+    }
+
+    /// As the governor ranks it, if it follows.
+    #[must_use]
+    pub fn follower(&self) -> Option<Follower> {
+        let lowers_frequency = matches!(self, Self::Turbo(_));
+        self.follows().then(|| Follower { name: self.name(), lowers_frequency })
     }
 
     /// The commands that the knob may run, for [`crate::LinuxMachine::new`].

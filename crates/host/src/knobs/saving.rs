@@ -3,7 +3,7 @@
 //!
 //! Their values do not depend on how far the law slows things: any group with fewer cores or a lower
 //! frequency than it has, or drives that may sleep, is saving. Where an application is at full speed,
-//! what its cores share stays as at full speed.
+//! what its cores share stays as at full speed, and so does a knob that a setting holds back.
 
 use crate::Root;
 use crate::groups::Group;
@@ -103,7 +103,8 @@ impl SavingKnob {
             lower || group.active.len() < *cores
         };
         let slow = || setting.groups.iter().zip(&self.full).any(slower);
-        !setting.full_speed && (setting.drives == DriveAction::Asleep || slow())
+        let may = !setting.full_speed && !setting.held_back.contains(&self.name);
+        may && (setting.drives == DriveAction::Asleep || slow())
     }
 }
 

@@ -343,6 +343,9 @@ fn turbo_conforms(tree: &Tree, path: &str, on: &str, off: &str) {
     let idle = Setting { drives: DriveAction::Asleep, ..setting(&["0-1,4-5", "2-3,6-7"], 2.6e9) };
     assert_eq!(asked(idle), off, "no requests");
     assert_eq!(asked(full_speed(&["0", ""])), "original");
+    let held_back = |names| Setting { held_back: names, ..setting(&["0", "2"], 1e9) };
+    assert_eq!(asked(held_back(vec!["cpu.turbo"])), "original", "others save more");
+    assert_eq!(asked(held_back(vec!["cpu.epp"])), off);
 }
 
 #[test]

@@ -35,6 +35,7 @@ impl Application {
             shadow: (parts.mode == Mode::Observe).then(|| self.shadow_status()),
             compared: parts.compared.as_ref().map(Compared::status),
             alternation: self.alternation.as_ref().map(Alternation::status),
+            followers: parts.governor.followers(),
             counts: self.counts(),
             own: self.own.cost(),
             events: self.events.iter().cloned().collect(),

@@ -1,13 +1,12 @@
 //! A status in which everything is known.
 
-use wattio_governor::Severity;
+use wattio_governor::{Basis, Interval, Severity};
 use wattio_host::price::Price;
 use wattio_units::Watts;
 use wattiod::alternation::Condition;
-use wattiod::effect::Interval;
 use wattiod::status::{
-    AlternationStatus, Counts, EventStatus, GroupStatus, LatencyStatus, OverheadStatus,
-    PowerStatus, ShadowStatus, Status,
+    AlternationStatus, Counts, EventStatus, FollowerStatus, GroupStatus, LatencyStatus,
+    OverheadStatus, PowerStatus, ShadowStatus, Status,
 };
 
 /// A status in which everything is known.
@@ -52,6 +51,14 @@ pub fn full_status() -> Status {
             latency_change: Some(Interval { mean: 0.0625, half_width: 0.015625 }),
             requests_per_s_change: Some(Interval { mean: -0.001, half_width: 0.002 }),
         }),
+        followers: vec![FollowerStatus {
+            name: "cpu.turbo".to_owned(),
+            basis: Basis::Measured,
+            pairs: 32,
+            power_w_saved: Some(Interval { mean: 5.0, half_width: 0.5 }),
+            latency_us_added: Some(Interval { mean: 20.0, half_width: 4.0 }),
+            left_out: None,
+        }],
         counts: counts(),
         own: OverheadStatus { cpu_s: 1.25, resident_bytes: 8_000_000, step_us_mean: Some(32.0) },
         events: vec![EventStatus {

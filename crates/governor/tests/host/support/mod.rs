@@ -65,6 +65,7 @@ pub fn parts(world: &Shared, sources: Sources, law: Box<dyn Law>, limits: &Limit
         background: Some(sources.background),
         power: Some(sources.power),
         power_is_shared: false,
+        followers: Vec::new(),
         guards: Vec::new(),
         shadow_model: None,
         settings: GovernorSettings::default(),

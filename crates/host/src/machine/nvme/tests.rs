@@ -80,6 +80,7 @@ fn setting(drives: DriveAction) -> Setting {
         background_share: 1.0,
         full_speed: false,
         at_full: Cpus::default(),
+        held_back: Vec::new(),
     }
 }
 
