@@ -217,7 +217,10 @@ fn toml_line(text: &str, error: &toml::de::Error) -> String {
     let begin = text[..start].rfind('\n').map_or(0, |at| at + 1);
     let what = text[begin..].lines().next().unwrap_or_default().trim();
     let shown: String = what.chars().filter(|letter| !letter.is_control()).take(60).collect();
-    format!("line {line}: {shown}: {}", error.message().trim().replace('\n', "; "))
+    format!(
+        "line {line}: {shown}: {}",
+        wattio_units::in_words(error.message()).trim().replace('\n', "; ")
+    )
 }
 
 #[cfg(test)]

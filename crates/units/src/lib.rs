@@ -4,8 +4,10 @@
 //! that `10` can never be read as microseconds by one program and as seconds by another.
 
 mod parse;
+mod place;
 
 pub use parse::{QuantityError, Unit, parse_in};
+pub use place::{in_words, line_and_key};
 
 use parse::format_quantity;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -85,6 +85,9 @@ impl DaemonConfig {
             }
             let message = "is missing: at least one [[group]] of cores";
             require(!application.groups.is_empty(), key("group"), message)?;
+            if let Err((wrong, message)) = application.latency.check() {
+                return Err(at(key(&format!("latency.{wrong}")), message));
+            }
             let policy = application.policy;
             if let Some(name) = &policy.compare
                 && let Err(error) = wattio_control::policy(name)

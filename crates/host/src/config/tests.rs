@@ -165,3 +165,39 @@ proptest! {
         let _ = DaemonConfig::from_toml(&format!("{SMALLEST}{text}"));
     }
 }
+
+/// Both passed the check, and failed at the start.
+#[test]
+fn a_source_that_names_nothing_or_no_place_is_refused() {
+    let of = |latency: &str| {
+        let text = SMALLEST.replace("kind = \"diskstats\"\ndevices = [\"sda\"]", latency);
+        DaemonConfig::from_toml(&text).map(|_| ()).map_err(|error| error.to_string())
+    };
+    for (latency, says) in [
+        (
+            "kind = 'mountstats'\nmounts = []",
+            "latency.mounts: names none; allowed: such as [\"/srv/data\"]",
+        ),
+        (
+            "kind = 'mountstats'\nmounts = ['/srv', 'srv']",
+            "latency.mounts: \"srv\" is no absolute path",
+        ),
+        ("kind = 'diskstats'\ndevices = []", "latency.devices: names none"),
+        ("kind = 'tracepoint'\ndevices = []", "latency.devices: names none"),
+        ("kind = 'ceph'\nsockets = ['osd.asok']", "latency.sockets: \"osd.asok\" is no absolute"),
+        ("kind = 'exec'\ncommand = []\nuser = 'a'", "latency.command: names none"),
+        ("kind = 'exec'\ncommand = ['a']\nuser = 'a'", "latency.command: \"a\" is no absolute"),
+        ("kind = 'log'\npath = 'a.log'\nafter = 'rt='", "latency.path: \"a.log\" is no absolute"),
+    ] {
+        let message = of(latency).unwrap_err();
+        assert!(message.starts_with(says), "{message}");
+    }
+    for right in [
+        "kind = 'mountstats'\nmounts = ['/srv']",
+        "kind = 'exec'\ncommand = ['/a', 'b']\nuser = 'a'",
+        "kind = 'redis'",
+        "kind = 'log'\npath = '/a.log'\nafter = 'rt='",
+    ] {
+        assert_eq!(of(right), Ok(()), "{right}");
+    }
+}

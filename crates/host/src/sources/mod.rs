@@ -84,6 +84,36 @@ impl Default for CpuConfig {
 }
 
 impl LatencyConfig {
+    /// Checks what can be told without the host.
+    ///
+    /// # Errors
+    /// The key below `latency`, and what is allowed.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        let (key, named, such_as) = match self {
+            Self::Diskstats(config) => ("devices", &config.devices[..], "[\"sda\"]"),
+            Self::Tracepoint(config) => ("devices", &config.devices[..], "[\"sda\"]"),
+            Self::Mountstats(config) => ("mounts", &config.mounts[..], "[\"/srv/data\"]"),
+            Self::Ceph(config) => {
+                ("sockets", &config.sockets[..], "[\"/var/run/ceph/ceph-osd.*.asok\"]")
+            }
+            // Of a command the program; what follows are its arguments.
+            Self::Exec(config) => {
+                let program = config.command.get(..1).unwrap_or_default();
+                ("command", program, "[\"/usr/local/bin/latency\"]")
+            }
+            Self::Log(config) => {
+                ("path", std::slice::from_ref(&config.path), "\"/var/log/nginx/latency.log\"")
+            }
+            Self::Prometheus(_) | Self::Redis(_) | Self::FioLog(_) => return Ok(()),
+        };
+        let message = match named.iter().find(|name| !name.starts_with('/')) {
+            _ if named.is_empty() => "names none".to_owned(),
+            Some(name) if such_as.contains('/') => format!("{name:?} is no absolute path"),
+            _ => return Ok(()),
+        };
+        Err((key, format!("{message}; allowed: such as {such_as}")))
+    }
+
     /// Opens the source; `period` is the governor's window.
     ///
     /// # Errors

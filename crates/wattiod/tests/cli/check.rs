@@ -19,7 +19,7 @@ fn a_right_file_is_right_and_a_wrong_one_is_named_with_the_line_or_the_key() {
     );
 
     for (from, to, says) in [
-        ("\"diskstats\"", "\"diskstat\"", "line 5: unknown variant `diskstat`"),
+        ("\"diskstats\"", "\"diskstat\"", "line 5: latency.kind: unknown variant `diskstat`"),
         ("devices", "device", "did you mean `devices`?"),
         ("[[group]]", "[policy]\nsettings = { plf = 99 }\n[[group]]", "policy.settings.plf"),
         ("cores = \"0\"", "", "missing field `cores`"),
