@@ -65,6 +65,11 @@ pub trait LatencySource: Send {
         None
     }
 
+    /// The least latency that it can tell from none, in microseconds: what is below is not known.
+    fn latency_us_resolution(&self) -> f64 {
+        1.0
+    }
+
     /// A note for the operator, reported once; samples are not affected.
     fn note(&mut self) -> Option<String> {
         None

@@ -89,6 +89,12 @@ pub fn printable_line(text: &str) -> String {
     printable(text).replace('\n', "\\u000a")
 }
 
+/// So many of what is called so: `1 pair`, `2 pairs`.
+#[must_use]
+pub fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Whether stderr goes to the journal: `$JOURNAL_STREAM` names it, see `systemd.exec(5)`.
 fn is_journal() -> bool {
     let named = std::env::var("JOURNAL_STREAM").ok();
@@ -99,6 +105,14 @@ fn is_journal() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_one() {
+        assert_eq!(
+            [0, 1, 2].map(|count| counted(count, "export")),
+            ["0 exports", "1 export", "2 exports"]
+        );
+    }
 
     #[test]
     fn the_journal_learns_how_grave_a_line_is() {

@@ -2,7 +2,7 @@
 
 use crate::shown::WattioTarget;
 use wattio_service::Program;
-pub use wattio_service::log::{Priority, printable_line};
+pub use wattio_service::log::{Priority, counted, printable_line};
 
 /// A line for the log.
 pub fn log(priority: Priority, message: &str) {

@@ -1,7 +1,7 @@
 //! Opening a volume's devices, and what to do with those that are missing, stale or new.
 
 use crate::device::{Access, Device, DeviceError, PATIENCE, is_blank};
-use crate::log::{Priority, log};
+use crate::log::{Priority, counted, log};
 use crate::server::{ServerError, Volume};
 use crate::status::Opening;
 use std::time::{Duration, Instant};
@@ -114,7 +114,7 @@ fn tell_recovery(export: &str, recovery: &Recovery, took: Duration) {
     let how = if was_clean {
         "it had been closed".to_owned()
     } else {
-        format!("recovered: {records} records, {} KiB of log", 4 * blocks)
+        format!("recovered: {}, {} KiB of log", counted(records, "record"), 4 * blocks)
     };
     log(Priority::Info, &format!("export `{export}`: opened in {took:.2} s; {how}"));
     for (count, what) in [

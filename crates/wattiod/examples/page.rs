@@ -93,6 +93,7 @@ impl Scene {
             utc_ns: ns(seconds),
             uptime_s: 86_400.0 + seconds,
             latency: LatencyStatus {
+                latency_us_resolution: None,
                 source: "prometheus etcd_disk_wal_fsync_duration_seconds".to_owned(),
                 requests_per_s: Some(8000.0 * load),
                 latency_us_mean: Some(mean_us),

@@ -177,11 +177,17 @@ function whatWouldBreak({ counts, latency }, shadow) {
 /** The latency that the law holds against its bound: in shadow mode what it would be. */
 const lawsLatency = (now, shadow) => (shadow ? now.latency_us_seen : now.latency_us_mean);
 
+/** A latency; one that the source cannot tell from none is not said to be none. */
+function told(us, { latency_us_resolution: coarse_us = 1 }) {
+  const is_none = isNumber(us) && (us < 1 || (coarse_us > 1 && us <= 1));
+  return is_none ? `< ${as.latency(coarse_us)}` : as.latency(us);
+}
+
 function latency(now, shadow) {
   const judged_us = lawsLatency(now, shadow);
   const known = now.bound_us > 0 && isNumber(judged_us);
   const room = known ? (now.bound_us - judged_us) / now.bound_us : null;
-  const would = shadow ? `would be ${as.latency(judged_us)} (estimate), ` : "";
+  const would = shadow ? `would be ${told(judged_us, now)} (estimate), ` : "";
   const over = known && room < 0;
   let headroom = `${would}headroom ${as.percent(room)} to the bound of ${as.latency(now.bound_us)}`;
   if (!known) headroom = now.bound_us > 0 ? `bound ${as.latency(now.bound_us)}` : "no bound yet";
@@ -194,7 +200,7 @@ function latency(now, shadow) {
   if (isNumber(now.tolerance)) parts.push(`tolerance ${as.percent(now.tolerance)}`);
   if (isNumber(now.requests_per_s)) parts.push(`${as.count(Math.round(now.requests_per_s))} requests/s`);
   const notes = [{ id: "headroom", text: headroom, alarm: over }, { id: "loss", text: parts.join(" · ") }];
-  return { id: "latency", title: "Latency, mean", badge: null, value: as.latency(now.latency_us_mean), over, notes };
+  return { id: "latency", title: "Latency, mean", badge: null, value: told(now.latency_us_mean, now), over, notes };
 }
 
 const groupName = ({ application }, group) => (application ? `${application}: ${group.name}` : group.name);

@@ -12,8 +12,9 @@ use wattio_control::Settings;
 use wattio_governor::{
     Actuator, BackgroundSource, BreakerSettings, Clock, CoreGroup, CpuSource, Follower, Governor,
     GovernorSettings, Guard, Knob, LatencySource, Parts, PowerSource, Requester, RestorableWriter,
+    Severity,
 };
-use wattio_host::config::{Application, DaemonConfig, PolicyConfig, SafetyConfig};
+use wattio_host::config::{Application, CORE_KNOBS, DaemonConfig, PolicyConfig, SafetyConfig};
 use wattio_host::groups::{self, Group};
 use wattio_host::guards::{FileCheck, MdArrays, PowerLimits};
 use wattio_host::knobs::{KnobConfig, drive_sleep, limited, turbo};
@@ -24,6 +25,7 @@ use wattio_host::{Root, Topology};
 use wattio_law::{DriveSleep, Driver, DriverSettings, GroupLimits, Law, Limits};
 use wattio_model::Fitter;
 use wattio_plant::PowerModel;
+use wattio_service::log::counted;
 use wattio_units::Hertz;
 
 /// Stands for an unknown frequency that no knob changes; never shown.
@@ -241,8 +243,12 @@ impl<'a> Opened<'a> {
             limits: group.limits.clone(),
             turns_frequency: group.limits.frequency_min < group.limits.frequency_max,
         });
-        let infos = infos.collect();
+        let fixed: Vec<_> = self.groups.iter().filter_map(fixed).collect();
+        let is_fixed = fixed.len() == self.groups.len() && self.limits.drives.is_none();
+        let nothing_to_set = is_fixed.then(|| fixed.join("; "));
+        let infos: Vec<GroupInfo> = infos.collect();
         let latency_name = self.latency.name().to_owned();
+        let latency_us_resolution = self.latency.latency_us_resolution();
         let shadow_model = (self.mode == Mode::Observe)
             .then(|| Shadow { fitter: self.fitter.clone(), full: self.limits.full_speed() });
         let parts = Parts {
@@ -267,6 +273,8 @@ impl<'a> Opened<'a> {
             name: self.application.name.map(str::to_owned),
             policy: policy.name.clone(),
             latency: latency_name,
+            latency_us_resolution,
+            nothing_to_set,
             groups: infos,
             governor: Governor::new(parts, around.clock.now()),
             fitter: self.fitter,
@@ -274,8 +282,33 @@ impl<'a> Opened<'a> {
             compared: self.compared,
             journal: None,
         };
-        application::Application::new(parts, around.clock)
+        let mut application = application::Application::new(parts, around.clock);
+        for group in fixed {
+            application.tell(Severity::Warning, group, around.clock.utc_ns());
+        }
+        application
     }
+}
+
+/// Says so where nothing of a group can be set.
+fn fixed(group: &CoreGroup) -> Option<String> {
+    let limits = &group.limits;
+    let is_fixed =
+        limits.cores_min == limits.cores_max && limits.frequency_min >= limits.frequency_max;
+    let cores = counted(limits.cores_max.into(), "core");
+    is_fixed.then(|| {
+        format!(
+            "group {:?} has nothing to set: {cores} of which none may leave, and no knob that turns the \
+             frequency here",
+            group.name
+        )
+    })
+}
+
+/// The groups of a configuration of which nothing can be set on this host.
+pub(crate) fn fixed_groups(source: &Source, root: &Root) -> Result<Vec<String>, BadInput> {
+    let host = HostParts::find(source, Mode::Observe, root)?;
+    Ok(host.core_groups.iter().filter_map(fixed).collect())
 }
 
 /// The other law of shadow mode, with the same bounds.
@@ -306,10 +339,7 @@ impl Controllable {
     fn of(knobs: &[KnobConfig], mode: Mode) -> Self {
         let any = |names: &[&str]| knobs.iter().any(|knob| names.contains(&knob.name()));
         let all = knobs.is_empty() && mode == Mode::Observe;
-        Self {
-            cores: all || any(&["cpu.cpuset", "cpu.affinity", "cpu.online"]),
-            frequency: all || any(&["cpu.frequency"]),
-        }
+        Self { cores: all || any(&CORE_KNOBS), frequency: all || any(&["cpu.frequency"]) }
     }
 
     fn limits(self, group: &Group, topology: &Topology, idle_cores_sleep: bool) -> GroupLimits {

@@ -1,8 +1,9 @@
 //! What this host offers: sources, knobs, meters; what is missing, and how to get it.
 
-use crate::assembly::{Source, power_model};
+use crate::assembly::{Source, fixed_groups, power_model};
 use crate::log::printable_line;
 use crate::shown::check_page;
+use crate::status_text::latency_time;
 use serde::Serialize;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use wattio_host::sources::LatencyConfig;
 use wattio_host::sources::power::MeterConfig;
 use wattio_host::stopwatch;
 use wattio_host::{Root, Topology, groups, power};
+use wattio_service::log::counted;
 use wattio_units::Seconds;
 
 /// How long to wait for a source.
@@ -66,6 +68,9 @@ pub fn examine(root: &Root, source: Option<&Source>) -> Vec<Finding> {
     findings.extend(limits(root));
     if let (Some(source), Ok(topology)) = (source, &topology) {
         findings.extend(parts(&source.config, &source.path, root, topology));
+        let fixed = fixed_groups(source, root).unwrap_or_default();
+        findings
+            .extend(fixed.iter().map(|text| Finding::new("[[group]] nothing to set", false, text)));
     }
     findings
 }
@@ -89,9 +94,13 @@ fn frequency(topology: &Topology) -> Finding {
                     none; on hardware the firmware's power profile must leave it to the system)";
         return Finding::new("knob cpu.frequency", false, text);
     };
+    let policies = match topology.policies.len() {
+        1 => "1 policy".to_owned(),
+        count => format!("{count} policies"),
+    };
     let text = format!(
-        "{} policies, {:.2} to {:.2} GHz, driver {}{}, governor {}{}",
-        topology.policies.len(),
+        "{}, {:.2} to {:.2} GHz, driver {}{}, governor {}{}",
+        policies,
         policy.lowest().0 / 1e9,
         policy.highest().0 / 1e9,
         policy.driver.as_deref().unwrap_or("unknown"),
@@ -291,8 +300,10 @@ pub(crate) fn latency(config: &LatencyConfig, root: &Root, period: Seconds) -> F
     };
     match answer_of(ANSWERS_WITHIN / 30, |now| source.sample(now)) {
         Ok(Some(sample)) => {
-            let mean = sample.latency_us_mean.map(|us| format!(", mean {us:.0} us"));
-            let text = format!("answers: {} requests{}", sample.requests, mean.unwrap_or_default());
+            let resolution_us = Some(source.latency_us_resolution());
+            let mean = |us| format!(", mean {}", latency_time(us, resolution_us));
+            let mean = sample.latency_us_mean.map(mean).unwrap_or_default();
+            let text = format!("answers: {}{mean}", counted(sample.requests, "request"));
             Finding::new(WHAT, true, text)
         }
         Ok(None) => Finding::new(WHAT, false, "opens, but says nothing for three seconds"),

@@ -26,6 +26,7 @@ use wattio_host::facts::{self, RunFacts};
 use wattio_host::lock::Lock;
 use wattio_host::{Root, Topology, programs, trust};
 use wattio_service::inbox::{Inbox, Message};
+use wattio_service::log::counted;
 use wattio_service::{Program, Service, ServiceRequest};
 
 /// What the command line asks for.
@@ -251,8 +252,8 @@ fn build(
             }
             anyhow::ensure!(
                 restored.left.is_empty(),
-                "an earlier start left {} values that cannot be restored; see above",
-                restored.left.len()
+                "an earlier start left {} that cannot be restored; see above",
+                counted(restored.left.len() as u64, "value")
             );
             Some(writer)
         }
@@ -266,8 +267,9 @@ fn build(
         let status = daemon.status(clock);
         let meter = status.power.meter.as_deref().unwrap_or("no meter");
         let lines = status.applications().map(|one| {
-            let cores =
-                |group: &GroupStatus| format!("{} ({} cores)", group.name, group.cores_total);
+            let cores = |group: &GroupStatus| {
+                format!("{} ({})", group.name, counted(group.cores_total.into(), "core"))
+            };
             let groups: Vec<_> = one.groups.iter().map(cores).collect();
             let (policy, source) = (&one.policy, &one.latency.source);
             let name = one.application.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();

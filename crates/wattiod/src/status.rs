@@ -77,6 +77,9 @@ impl Status {
 pub struct LatencyStatus {
     /// The source.
     pub source: String,
+    /// The least latency that the source can tell from none, where that is more than a microsecond.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_us_resolution: Option<f64>,
     /// Completed requests per second over the last window.
     pub requests_per_s: Option<f64>,
     /// Mean over the last window that had requests.

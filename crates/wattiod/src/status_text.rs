@@ -3,6 +3,7 @@
 use crate::status::{AlternationStatus, FollowerStatus, PowerStatus, Status};
 use std::fmt::Write;
 use wattio_governor::{Basis, Interval};
+use wattio_service::log::counted;
 
 /// The status in one line.
 #[must_use]
@@ -17,6 +18,7 @@ fn line_of_one(status: &Status) -> String {
         let _ = write!(line, " (full speed: {forced})");
     }
     let latency = &status.latency;
+    let time = |us: f64| latency_time(us, latency.latency_us_resolution);
     match (latency.latency_us_mean, latency.bound_us) {
         (Some(mean), Some(bound)) => {
             let _ = write!(line, ", {} (bound {})", time(mean), time(bound));
@@ -54,6 +56,7 @@ fn page_of_one(status: &Status, is_first: bool) -> String {
     rows.push(("reason", status.reason.clone()));
     rows.extend(status.forced.iter().map(|forced| ("full speed", forced.clone())));
     let latency = &status.latency;
+    let time = |us: f64| latency_time(us, latency.latency_us_resolution);
     let or_unknown = |value: Option<f64>| value.map_or("unknown".into(), time);
     let mean = or_unknown(latency.latency_us_mean);
     let sample = format!("{mean} ({}, {:.1} s old)", latency.source, latency.sample_age_s);
@@ -65,9 +68,9 @@ fn page_of_one(status: &Status, is_first: bool) -> String {
     for group in &status.groups {
         let frequency = group.frequency_hz.map(|hertz| format!(" at {:.2} GHz", hertz / 1e9));
         let text = format!(
-            "{} of {} cores{}, {:.0} % busy",
+            "{} of {}{}, {:.0} % busy",
             group.cores_active,
-            group.cores_total,
+            counted(group.cores_total.into(), "core"),
             frequency.unwrap_or_default(),
             100.0 * (group.utilisation_clients + group.utilisation_background)
         );
@@ -82,11 +85,11 @@ fn page_of_one(status: &Status, is_first: bool) -> String {
     rows.push(("windows", counts.windows.to_string()));
     rows.push((
         "bound broken",
-        format!("{} of {} windows", counts.violations, counts.windows_bounded),
+        format!("{} of {}", counts.violations, counted(counts.windows_bounded, "window")),
     ));
-    rows.push(("setting changed", format!("{} times", counts.setting_changes)));
+    rows.push(("setting changed", counted(counts.setting_changes, "time")));
     let failures = counts.knob_failures + counts.source_errors;
-    rows.push(("writes", format!("{}, {failures} failures", counts.knob_writes)));
+    rows.push(("writes", format!("{}, {}", counts.knob_writes, counted(failures, "failure"))));
     let own = &status.own;
     let share = 100.0 * own.cpu_s / status.uptime_s.max(1e-9);
     let mib = own.resident_bytes as f64 / f64::from(1 << 20);
@@ -170,22 +173,23 @@ fn verdict_of_one(status: &Status) -> String {
         None => write!(text, "\npolicy {} has no latency bound", status.policy),
         Some(_) => write!(
             text,
-            "\n{broken} the bound in {} of {} windows with a known bound",
-            counts.violations, counts.windows_bounded
+            "\n{broken} the bound in {} of {} with a known bound",
+            counts.violations,
+            counted(counts.windows_bounded, "window")
         ),
     };
-    let _ = write!(text, "\n{changed} the setting {} times", counts.setting_changes);
+    let _ = write!(text, "\n{changed} the setting {}", counted(counts.setting_changes, "time"));
     if let Some(shadow) = &status.shadow
         && let (Some(median), Some(p90)) = (shadow.error_median, shadow.error_p90)
     {
         let _ = write!(
             text,
-            "\nthe model is off by {:.1} % (median; 90th percentile {:.1} %) over {} windows at \
+            "\nthe model is off by {:.1} % (median; 90th percentile {:.1} %) over {} at \
                  full speed that were kept out of its fit; what fewer cores do is only its \
                  prediction",
             median * 100.0,
             p90 * 100.0,
-            shadow.windows_kept_out
+            counted(shadow.windows_kept_out, "window")
         );
     }
     if let Some(other) = &status.compared {
@@ -195,12 +199,12 @@ fn verdict_of_one(status: &Status) -> String {
         let _ = write!(
             text,
             "\nbeside it, {} would have saved {} at a mean latency of {} above full speed, with {} of \
-             {} windows above the bound (estimates)",
+             {} above the bound (estimates)",
             other.policy,
             percent(other.estimated_saving_share),
             percent(other.estimated_loss_mean),
             other.violations,
-            other.windows_bounded
+            counted(other.windows_bounded, "window")
         );
     }
     if let Some(found) = &status.alternation {
@@ -219,7 +223,7 @@ fn verdict_of_one(status: &Status) -> String {
 
 /// What alternation has found, in a sentence.
 fn alternation(found: &AlternationStatus, power: &PowerStatus) -> String {
-    let pairs = pairs(found.pairs);
+    let pairs = counted(found.pairs, "pair");
     let Some(saved) = found.power_w_saved else {
         let why = match (found.pairs, found.power_w_full_speed) {
             (2.., None) => "power is not known: name a meter or a power model",
@@ -266,28 +270,32 @@ fn follower(knob: &FollowerStatus) -> String {
             saved.half_width,
             added.mean,
             added.half_width,
-            pairs(knob.pairs)
+            counted(knob.pairs, "pair")
         ),
-        _ => format!("as configured, {} so far", pairs(knob.pairs)),
+        _ => format!("as configured, {} so far", counted(knob.pairs, "pair")),
     };
     format!("{}: {used}; {rests_on}", knob.name)
-}
-
-fn pairs(count: u64) -> String {
-    match count {
-        1 => "1 pair".to_owned(),
-        count => format!("{count} pairs"),
-    }
 }
 
 fn latency_words(change: Interval) -> String {
     format!("mean latency {:+.1} % +- {:.1} %", 100.0 * change.mean, 100.0 * change.half_width)
 }
 
+/// A latency; one that the source cannot tell from none is not said to be none.
+#[must_use]
+pub fn latency_time(us: f64, resolution_us: Option<f64>) -> String {
+    match resolution_us.filter(|&resolution_us| resolution_us > 1.0) {
+        Some(coarse) if us <= 1.0 => format!("< {}", time(coarse)),
+        None if us < 1.0 => "< 1 us".to_owned(),
+        _ => time(us),
+    }
+}
+
 fn time(us: f64) -> String {
     match us {
         us if us >= 1e6 => format!("{:.2} s", us / 1e6),
         us if us >= 1e4 => format!("{:.1} ms", us / 1e3),
+        1e3 => "1 ms".to_owned(),
         us if us >= 1e3 => format!("{:.2} ms", us / 1e3),
         us => format!("{us:.0} us"),
     }
@@ -438,6 +446,19 @@ mod tests {
                     for 100 us +- 6 us, measured over 32 pairs\n";
         assert!(text.contains(told), "{text}");
         assert!(text.contains("cpu.epp: used; as configured, 1 pair so far\n"), "{text}");
+    }
+
+    /// A log with whole milliseconds showed "0 us", and "1 us" for the 99th percentile.
+    #[test]
+    fn what_a_source_cannot_tell_from_none_is_not_none() {
+        let mut status = status();
+        status.latency.latency_us_mean = Some(0.5);
+        status.latency.latency_us_p99 = Some(1.0);
+        assert!(one_line(&status).contains(", < 1 us (bound 1.36 ms)"), "{}", one_line(&status));
+        status.latency.latency_us_resolution = Some(1e3);
+        assert!(one_line(&status).contains(", < 1 ms (bound"), "{}", one_line(&status));
+        assert!(page(&status).contains("latency, p99     < 1 ms\n"), "{}", page(&status));
+        assert_eq!(latency_time(400.0, Some(1e3)), "400 us", "a mean of zeros and ones");
     }
 
     #[test]

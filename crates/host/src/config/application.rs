@@ -4,6 +4,10 @@ use super::{DaemonConfig, PolicyConfig};
 use crate::groups::GroupConfig;
 use crate::sources::{BackgroundConfig, CpuConfig, LatencyConfig};
 use serde::Deserialize;
+use wattio_governor::Cpus;
+
+/// Knobs that take cores away.
+pub const CORE_KNOBS: [&str; 3] = ["cpu.cpuset", "cpu.affinity", "cpu.online"];
 
 /// One of several applications on the host, each with its own cores, latency and bounds.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -73,6 +77,19 @@ impl DaemonConfig {
             groups: &application.groups,
         });
         one.into_iter().chain(several).collect()
+    }
+
+    /// The groups of which nothing could be set on any host, by name: no core may leave, and no knob
+    /// turns the frequency. Without any knob shadow mode tries what the host has.
+    #[must_use]
+    pub fn fixed_groups(&self) -> Vec<&str> {
+        let any = |names: &[&str]| self.knobs.iter().any(|knob| names.contains(&knob.name()));
+        let (cores, frequency) = (any(&CORE_KNOBS), any(&["cpu.frequency"]));
+        let count = |group: &GroupConfig| group.cores.parse::<Cpus>().map_or(0, |cpus| cpus.len());
+        let stay = |group: &&GroupConfig| !cores || count(group) <= group.cores_min as usize;
+        let groups = self.applications().into_iter().flat_map(|application| application.groups);
+        let groups = groups.filter(|_| !self.knobs.is_empty() && !frequency).filter(stay);
+        groups.map(|group| group.name.as_str()).collect()
     }
 
     /// The groups of all applications, in their order.

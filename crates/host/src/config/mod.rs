@@ -4,7 +4,7 @@ mod application;
 mod check;
 mod page;
 
-pub use application::{Application, ApplicationConfig};
+pub use application::{Application, ApplicationConfig, CORE_KNOBS};
 pub use check::{check_name, check_policy};
 pub use page::{Listen, PageTls};
 

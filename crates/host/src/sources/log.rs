@@ -84,6 +84,11 @@ impl LatencySource for Log {
         &self.name
     }
 
+    /// Seconds are logged with three digits.
+    fn latency_us_resolution(&self) -> f64 {
+        self.unit_us.min(1e3)
+    }
+
     fn sample(&mut self, now: Seconds) -> Result<Option<LatencySample>, SourceError> {
         let news = self.followed.news().map_err(|message| SourceError::new(&self.name, message))?;
         let mut tally = Tally::default();

@@ -49,6 +49,7 @@ pub(super) fn at_least(
 /// were not fetched are merged. An error is returned until a poll succeeds again.
 pub struct Polled {
     name: String,
+    latency_us_resolution: f64,
     interval: Seconds,
     stopwatch: Stopwatch,
     worker: Worker<Latest>,
@@ -79,6 +80,7 @@ impl Polled {
         stopwatch: Stopwatch,
     ) -> Result<Self, SourceError> {
         let name = source.name().to_owned();
+        let latency_us_resolution = source.latency_us_resolution();
         let theirs = stopwatch.clone();
         let ask = move || (source.sample(theirs()), source.note());
         let post = |latest: &mut Latest, (answer, note): (_, Option<String>)| {
@@ -86,7 +88,7 @@ impl Polled {
             latest.note = note.or(latest.note.take());
         };
         let worker = Worker::start(&name, interval, Latest::default(), ask, post)?;
-        Ok(Self { name, interval, stopwatch, worker })
+        Ok(Self { name, latency_us_resolution, interval, stopwatch, worker })
     }
 }
 
@@ -127,6 +129,10 @@ impl LatencySource for Polled {
 
     fn interval(&self) -> Option<Seconds> {
         Some(self.interval)
+    }
+
+    fn latency_us_resolution(&self) -> f64 {
+        self.latency_us_resolution
     }
 
     fn sample(&mut self, now: Seconds) -> Result<Option<LatencySample>, SourceError> {

@@ -1,12 +1,15 @@
 //! `check`: is a configuration right, is a volume whole?
 
+use super::serve::of_page;
 use super::{BadInput, bytes, read_config, say};
 use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use wattio_target::check::{CheckError, check};
-use wattio_target::log::printable_line;
+use wattio_target::config::Config;
+use wattio_target::log::{counted, printable_line};
+use wattio_target::tls::Identity;
 use wattio_units::Bytes;
 use wattio_volume::{BLOCK_BYTES, Compression, OpenError, OpenOptions};
 
@@ -14,7 +17,7 @@ use wattio_volume::{BLOCK_BYTES, Compression, OpenError, OpenOptions};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wattio-target check /etc/wattio-target.toml   a configuration; devices are not looked at
+  wattio-target check /etc/wattio-target.toml   a configuration, with its certificates and token; devices are not looked at
   wattio-target check disk.vol                  a volume that nobody serves: reads all of it
   wattio-target check /dev/sdb /dev/sdc         one on two devices")]
 pub struct Check {
@@ -32,11 +35,12 @@ impl Check {
             && path.extension().is_some_and(|extension| extension == "toml")
         {
             let config = read_config(path)?;
+            check_files(&config).map_err(|what| BadInput(format!("{}: {what}", path.display())))?;
             say(&format!(
-                "{}: ok: {} exports, {} reactors",
+                "{}: ok: {}, {}",
                 printable_line(&path.display().to_string()),
-                config.exports.len(),
-                config.reactors
+                counted(config.exports.len() as u64, "export"),
+                counted(config.reactors as u64, "reactor")
             ));
             return Ok(ExitCode::SUCCESS);
         }
@@ -72,18 +76,31 @@ impl Check {
             say("it was closed");
         } else {
             let (records, log) = (recovery.records, amount(recovery.blocks));
-            say(&format!("it was not closed: {records} records in {log} of log are replayed"));
+            let records = counted(records, "record");
+            say(&format!("it was not closed: {records} to replay, in {log} of log"));
         }
         let damaged_on = report.damaged_on.iter();
-        for (count, what) in damaged_on
-            .map(|&(device, blocks)| (blocks, format!("blocks are damaged on device {device}")))
+        let blocks = |count| counted(count, "block");
+        for (count, text) in damaged_on
+            .map(|&(device, count)| {
+                (count, format!("{} damaged on device {device}", blocks(count)))
+            })
             .chain([
-                (report.damaged_blocks, "of them on every device: their data is lost".to_owned()),
-                (u64::from(recovery.devices_out), "devices do not count".to_owned()),
+                (
+                    report.damaged_blocks,
+                    format!(
+                        "{} of them on every device: their data is lost",
+                        report.damaged_blocks
+                    ),
+                ),
+                (
+                    u64::from(recovery.devices_out),
+                    format!("left out: {}", counted(recovery.devices_out.into(), "device")),
+                ),
             ])
         {
             if count > 0 {
-                say(&format!("{count} {what}"));
+                say(&text);
             }
         }
         if let Some(first) = report.damaged.first() {
@@ -91,5 +108,47 @@ impl Check {
         }
         say(if found.is_whole() { "ok" } else { "not ok" });
         Ok(ExitCode::from(u8::from(!found.is_whole())))
+    }
+}
+
+/// Whether certificates, keys and the token can be used, as at a start.
+fn check_files(config: &Config) -> Result<(), String> {
+    if let Some((files, _)) = &config.settings().tls {
+        Identity::read(files).map_err(|error| format!("tls: {error}"))?;
+    }
+    of_page(&config.service).check_files().map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG: &str =
+        "listen = [\"tcp:127.0.0.1:10809\"]\n[[export]]\nname = \"a\"\ndevices = [\"/dev/sdb\"]\n";
+
+    /// They were first looked at by `serve`, in the night.
+    #[test]
+    fn certificates_and_token_are_looked_at() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("target.toml");
+        let checked = |more: &str| {
+            std::fs::write(&path, format!("{CONFIG}{more}")).unwrap();
+            let check = Check { path: vec![path.clone()], map_memory: 1 << 30 };
+            check.run().map(|_| ()).map_err(|error| error.to_string())
+        };
+        assert_eq!(checked(""), Ok(()));
+        let files = "{ certificate = \"/nowhere/c.pem\", key = \"/nowhere/k.pem\" }";
+        for (more, says) in [
+            (format!("[service]\ntls = {files}\n"), "service.tls: /nowhere/k.pem"),
+            ("[service]\ntoken = \"/nowhere/token\"\n".to_owned(), "service.token: /nowhere/token"),
+            (
+                format!("[tls]\n{}\n", files.trim_matches(['{', '}', ' ']).replace(", ", "\n")),
+                "tls: /nowhere/k.pem",
+            ),
+        ] {
+            let message = checked(&more).unwrap_err();
+            let named = format!("{}: {says}", path.display());
+            assert!(message.starts_with(&named), "{message}");
+        }
     }
 }

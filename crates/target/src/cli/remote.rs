@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use wattio_service::client::ask;
 use wattio_target::config::SOCKET;
-use wattio_target::log::printable_line;
+use wattio_target::log::{counted, printable_line};
 use wattio_target::shown::{Answer, Request, Shown, WattioTarget};
 use wattio_target::status::{ReactorStatus, VolumeStatus};
 use wattio_units::Bytes;
@@ -162,14 +162,16 @@ fn of_law(shown: &Shown) -> String {
 fn of_reactor(reactor: &ReactorStatus) -> String {
     let lane = reactor.lane;
     let mut text = format!(
-        "reactor {}: {} connections, {} requests under way; {} reads, {} writes, {} flushes; \
-         {:.2} s of processor time\n",
+        "reactor {}: {}, {} under way; {}, {}, {}; {:.2} s of processor time\n",
         reactor.number,
-        reactor.connections,
-        reactor.in_flight,
-        lane.reads,
-        lane.writes,
-        lane.flushes,
+        counted(reactor.connections as u64, "connection"),
+        counted(reactor.in_flight as u64, "request"),
+        counted(lane.reads, "read"),
+        counted(lane.writes, "write"),
+        match lane.flushes {
+            1 => "1 flush".to_owned(),
+            count => format!("{count} flushes"),
+        },
         reactor.processor_s
     );
     for (what, latency) in [("reads", reactor.reads), ("writes", reactor.writes)] {

@@ -104,8 +104,7 @@ impl Serve {
         let Some(file) = &self.file else { return self.of_command() };
         let config = read_config(file)?;
         let text = std::fs::read_to_string(file)?;
-        let ServiceConfig { listen, host_names, tls, token, socket, socket_group } =
-            config.service.clone();
+        let ServiceConfig { listen, host_names, socket, socket_group, .. } = config.service.clone();
         let wrong = |error| BadInput(format!("service.socket_group: {error}"));
         let socket_group = socket_group.as_deref().map(facts::group_id).transpose();
         Ok(Options {
@@ -118,12 +117,7 @@ impl Serve {
                 host_names,
                 socket: Some(socket),
                 socket_group: socket_group.map_err(wrong)?,
-                tls: tls.map(|PageTls { certificate, key }| Files {
-                    certificate,
-                    key,
-                    clients: None,
-                }),
-                token,
+                ..of_page(&config.service)
             },
             results: self.out.clone(),
             config: (file.clone(), text),
@@ -217,6 +211,13 @@ fn setting(text: &str) -> Result<(String, wattio_control::Value), String> {
 /// What reactors do when nothing is to be done, as clap reads it.
 fn idle(text: &str) -> Result<Idle, String> {
     IdleConfig::read(text).map(|idle| idle.0)
+}
+
+/// With what the page is served, and to whom.
+pub(super) fn of_page(service: &ServiceConfig) -> ServiceSettings {
+    let files = |PageTls { certificate, key }| Files { certificate, key, clients: None };
+    let (tls, token) = (service.tls.clone().map(files), service.token.clone());
+    ServiceSettings { tls, token, ..ServiceSettings::default() }
 }
 
 #[cfg(test)]

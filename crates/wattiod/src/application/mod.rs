@@ -40,6 +40,10 @@ pub struct ApplicationParts {
     pub policy: String,
     /// Name of the latency source.
     pub latency: String,
+    /// The least latency that it can tell from none.
+    pub latency_us_resolution: f64,
+    /// Why there is nothing to save, where nothing can be set.
+    pub nothing_to_set: Option<String>,
     /// The groups.
     pub groups: Vec<GroupInfo>,
     /// The loop.

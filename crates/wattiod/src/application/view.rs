@@ -49,6 +49,7 @@ impl Application {
         let insight = last.map(|step| step.insight).unwrap_or_default();
         LatencyStatus {
             source: self.parts.latency.clone(),
+            latency_us_resolution: Some(self.parts.latency_us_resolution).filter(|&us| us > 1.0),
             requests_per_s: last.zip(sample).map(|(step, s)| s.requests as f64 / step.dt.0),
             latency_us_mean: sample.and_then(|sample| sample.latency_us_mean),
             latency_us_seen: last
@@ -95,9 +96,19 @@ impl Application {
             Mode::Run => (foreign > 0)
                 .then(|| format!("somebody else changed {foreign} of the places that were set")),
         };
-        PowerStatus {
-            meter_trouble: self.parts.governor.power_trouble().map(str::to_owned),
-            ..self.parts.ledger.status(why)
+        let status = self.parts.ledger.status(why);
+        let meter_trouble = self.parts.governor.power_trouble().map(str::to_owned);
+        match self.parts.nothing_to_set.clone() {
+            // A saving of 0.0 W would pass for what was found.
+            Some(nothing) => PowerStatus {
+                meter_trouble,
+                meter: status.meter,
+                measured_w: status.measured_w,
+                measured_j: status.measured_j,
+                no_estimate: Some(nothing),
+                ..PowerStatus::default()
+            },
+            None => PowerStatus { meter_trouble, ..status },
         }
     }
 

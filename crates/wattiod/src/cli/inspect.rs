@@ -52,6 +52,12 @@ impl Check {
             say(&found.to_string());
         } else {
             say(&format!("{}: right", self.config.display()));
+            for group in source.config.fixed_groups() {
+                say(&format!(
+                    "but group {group:?} has nothing to set: no core of it may leave, and there is no knob \
+                     cpu.frequency"
+                ));
+            }
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -56,13 +56,38 @@ fn details_are_told_to_who_asks_for_them() {
     let details = told(&["--verbose"]);
     for part in [
         format!("wattiod: reads {}\n", place.text("wattiod.toml")),
-        "wattiod: policy pacer; latency by exec /bin/sh; groups all (1 cores); power by no meter"
+        "wattiod: policy pacer; latency by exec /bin/sh; groups all (2 cores); power by no meter"
             .to_owned(),
         "wattiod: window 1: ".to_owned(),
         "no model of this host yet".to_owned(),
     ] {
         assert!(details.contains(&part), "{part}: {details}");
     }
+}
+
+/// It said "saved 0.0 W", as if that had been found.
+#[test]
+fn a_group_of_which_nothing_can_be_set_is_told_of_and_no_saving_is() {
+    let place = Place::measured();
+    let knob = "[[knob]]\nkind = 'cpu.affinity'\n[power]";
+    let good = fs::read_to_string(place.path("wattiod.toml")).unwrap();
+    let one =
+        good.replace("\"0-1\"", "\"0\"\nprocesses = { comm = 'nobody' }").replace("[power]", knob);
+    fs::write(place.path("wattiod.toml"), one).unwrap();
+    let says = "group \"all\" has nothing to set: ";
+    let output = place.observe(&["--duration", "1 s", "--no-results"]).end();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains(&format!("no estimate of the saving, because {says}1 core of")),
+        "{text}"
+    );
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(told.matches(says).count(), 1, "{told}");
+    let path = place.text("wattiod.toml");
+    let (code, text, _) = said(&["check", &path]);
+    assert_eq!((code, text.contains(&format!("{path}: right\nbut {says}"))), (0, true), "{text}");
+    let (_, text, _) = said(&["doctor", &path]);
+    assert!(text.contains(&format!("no  [[group]] nothing to set: {says}")), "{text}");
 }
 
 /// A meter was for the page only, and what it missed was told nowhere.
@@ -146,7 +171,7 @@ fn a_pause_and_the_record_outlive_a_reload() {
     let (code, _, complaint) = said(&["pause", "--socket", &socket]);
     assert_eq!(code, 0, "{complaint}");
     let good = fs::read_to_string(place.path("wattiod.toml")).unwrap();
-    let misfit = good.replace("cores = \"0\"", "cores = \"4000\"");
+    let misfit = good.replace("\"0-1\"", "\"4000\"");
     for (text, says) in [(misfit, "not reloaded"), (good, "configuration reloaded")] {
         fs::write(place.path("wattiod.toml"), text).unwrap();
         running.signal(Signal::HUP);

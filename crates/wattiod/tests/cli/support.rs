@@ -77,7 +77,7 @@ user = "{}"
 
 [[group]]
 name = "all"
-cores = "0"
+cores = "0-1"
 
 [power]
 model = "assumed"
