@@ -20,6 +20,9 @@ struct Arbiter {
     actuator: Option<Actuator>,
     /// Of each application.
     asked: Vec<Setting>,
+    /// What becomes of that, until somebody asks for something else: with a hundred domains it takes
+    /// longer than anything else that is done in each window.
+    merged: Setting,
     /// Cores that change frequency together.
     domains: Vec<Cpus>,
     /// The setting that knobs were turned to last, and when.
@@ -35,8 +38,16 @@ pub struct Requester {
 }
 
 impl Arbiter {
+    /// Takes in what one asks for.
+    fn ask(&mut self, at: usize, setting: Setting) {
+        if self.asked[at] != setting {
+            self.asked[at] = setting;
+            self.merged = self.merge();
+        }
+    }
+
     /// One setting that gives every application what it asked for, or more.
-    fn merged(&self) -> Setting {
+    fn merge(&self) -> Setting {
         let all_full = self.asked.iter().all(|asked| asked.full_speed);
         let at_full = self.asked.iter().filter(|asked| asked.full_speed && !all_full);
         let groups = self.asked.iter().flat_map(|asked| asked.groups.iter().cloned()).collect();
@@ -111,8 +122,11 @@ impl Requester {
             at_full: Cpus::default(),
             held_back: Vec::new(),
         };
+        let none = asked(&[].as_slice());
         let asked = applications.iter().map(asked).collect();
-        let arbiter = Arc::new(Mutex::new(Arbiter { actuator, asked, domains, turned: None }));
+        let mut arbiter = Arbiter { actuator, asked, merged: none, domains, turned: None };
+        arbiter.merged = arbiter.merge();
+        let arbiter = Arc::new(Mutex::new(arbiter));
         (0..applications.len()).map(|at| Self { arbiter: Arc::clone(&arbiter), at }).collect()
     }
 
@@ -139,13 +153,13 @@ impl Requester {
     ) -> Option<Applied> {
         let at = self.at;
         let mut arbiter = self.lock();
-        arbiter.asked[at] = setting;
-        let merged = arbiter.merged();
-        let turned_at = arbiter.turned.as_ref().filter(|(turned, _)| *turned == merged);
+        arbiter.ask(at, setting);
+        let turned_at = arbiter.turned.as_ref().filter(|(turned, _)| *turned == arbiter.merged);
         let turned_at = turned_at.map(|(_, at)| *at);
         if turned_at.is_some_and(|at| now.saturating_sub(at) < refresh) {
             return None;
         }
+        let merged = arbiter.merged.clone();
         let applied = arbiter
             .actuator
             .as_mut()
@@ -165,7 +179,7 @@ impl Requester {
         let arbiter = self.lock();
         let before: usize = arbiter.asked[..self.at].iter().map(|asked| asked.groups.len()).sum();
         let own = arbiter.asked[self.at].groups.len();
-        let merged = arbiter.merged().groups.into_iter().map(|group| group.frequency);
+        let merged = arbiter.merged.groups.iter().map(|group| group.frequency);
         merged.skip(before).take(own).collect()
     }
 
@@ -258,7 +272,7 @@ mod tests {
 
     fn ask(requester: &mut Requester, setting: Setting) -> Setting {
         requester.request(setting, false, Duration::ZERO, REFRESH);
-        requester.lock().merged()
+        requester.lock().merged.clone()
     }
 
     #[test]
@@ -332,7 +346,8 @@ mod tests {
                 let active = cores(6 * at as u32 + first, count.min(6 - first)).to_string();
                 ask(requester, slow(&active, frequency));
             }
-            let merged = all[0].lock().merged();
+            let merged = all[0].lock().merged.clone();
+            prop_assert_eq!(&merged, &all[0].lock().merge());
             for (group, &(_, _, frequency)) in merged.groups.iter().zip(&wanted) {
                 prop_assert!(group.frequency.0 >= frequency);
             }
