@@ -7,6 +7,7 @@ use crate::kills::block;
 use crate::process::{Target, program};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Command};
@@ -16,7 +17,7 @@ const BLOCK: usize = 4096;
 /// Blocks of the volume: 4 MiB, so that garbage collection has work.
 const BLOCKS: usize = 1024;
 const WRITES: u64 = 1500;
-/// Beginnings of the log that are tried.
+/// Beginnings of the log that are tried; `WATTIO_SEEDS` asks for more, up to all of them.
 const CRASHES: usize = 40;
 
 /// An entry of the log: where its data goes, if it has any.
@@ -149,10 +150,13 @@ fn try_every_beginning(compress: &str) {
     drop(logging);
     let entries = entries(&log);
     let mut device = std::fs::read(&first).unwrap();
-    let mut crashes: Vec<usize> =
-        (1..CRASHES).map(|_| random.random_range(0..entries.len())).collect();
-    crashes.push(entries.len());
-    crashes.sort_unstable();
+    let asked = std::env::var("WATTIO_SEEDS").ok().and_then(|text| text.parse().ok());
+    let count = asked.unwrap_or(CRASHES).min(entries.len() + 1);
+    let mut crashes = BTreeSet::from([entries.len()]);
+    while crashes.len() < count {
+        crashes.insert(random.random_range(0..entries.len()));
+    }
+    println!("{} of the {} beginnings of {WRITES} writes", crashes.len(), entries.len() + 1);
     let mut done = 0;
     for crash in crashes {
         for Entry { offset, data } in &entries[done..crash] {
