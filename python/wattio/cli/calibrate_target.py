@@ -6,10 +6,11 @@ import os
 import platform
 import shutil
 import socket
+import tempfile
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -22,7 +23,9 @@ from wattio.errors import Cancelled, HostError, InputError, SystemFailed, Worklo
 
 if TYPE_CHECKING:
     from wattio.calibration.target.design import Design
+    from wattio.calibration.target.fit import Fit
     from wattio.calibration.target.folder import DataFolder, Record
+    from wattio.calibration.target.governed import Foreseen
     from wattio.calibration.target.sweep import Settings
 
 EXIT_DONE, EXIT_PROBLEM = 0, 1
@@ -35,6 +38,7 @@ EPILOGUE = """**Examples**
 wattio calibrate target --out server.toml --dry-run
 wattio calibrate target --out server.toml --compare
 wattio calibrate target --server-bin target/release/wattio-target --out server.toml --scratch /data
+wattio calibrate target --out server.toml --reactors 2 --governed "60 s"
 wattio calibrate target --from server.data --out server.toml --json
 wattio simulate --server server.toml --iops 20000 --open --read-fraction 1 --io-size "4 KiB"
 ```
@@ -58,6 +62,8 @@ def target(
     repeat: int = 2,
     seed: int = 1,
     compare: Annotated[bool, Parameter(negative="")] = False,
+    governed: Quantity | None = None,
+    idle: Literal["block", "poll"] = "block",
     source: Annotated[Path | None, Parameter("--from")] = None,
     dry_run: Annotated[bool, Parameter(negative="")] = False,
     as_json: Annotated[bool, Parameter("--json", negative="")] = False,
@@ -94,6 +100,12 @@ def target(
         Of order and arrivals.
     compare
         Hold the simulation of ten other loads against the target.
+    governed
+        How long the target is asked each of two loads under each of three laws, which are simulated
+        and held against it; with two reactors or more.
+    idle
+        What reactors without work do while a law governs them. The description is of those that
+        sleep ("block").
     source
         Folder of an earlier calibration: fit its points, measure nothing.
     dry_run
@@ -133,7 +145,13 @@ def target(
         seed=_between("--seed", seed, 0, 2**31),
         buffered=settings.write_buffer_bytes > 0,
         compared=compare,
+        governed_s=0.0 if governed is None else seconds("--governed", governed, 5.0, 3600.0),
+        governed_idle=idle,
     )
+    if design.governed_s and settings.reactors < 2:
+        raise InputError(
+            "--governed: a law takes nothing from one reactor: give --reactors 2 or more"
+        )
     if dry_run:
         return tables.plan(design, as_json=as_json)
     data = DataFolder(out.with_suffix(DATA))
@@ -220,8 +238,24 @@ def _fit(data: DataFolder, out: Path, *, as_json: bool) -> int:
 
     held_out = [point for point in points if point.held_out]
     compared = comparison.compare(out, held_out, saturated)
-    tables.show(found, compared, out, data, as_json=as_json)
-    return EXIT_DONE if all(one.is_within for one in compared) else EXIT_PROBLEM
+    foreseen = _foreseen(found, record)
+    tables.show(found, (compared, foreseen), out, data, as_json=as_json)
+    within = [one.is_within for one in compared] + [one.is_within for one in foreseen]
+    return EXIT_DONE if all(within) else EXIT_PROBLEM
+
+
+def _foreseen(found: Fit, record: Record) -> list[Foreseen]:
+    """What laws did, simulated by a description of the target as they found it."""
+    from wattio.calibration.target import description, governed
+    from wattio.calibration.target.design import SMALL
+
+    told = []
+    with tempfile.TemporaryDirectory() as folder:
+        for one in record.governed:
+            server = Path(folder) / f"{one.idle}.toml"
+            server.write_text(description.text(found, record, one.idle), encoding="utf-8")
+            told.append(governed.foresee(server, one, SMALL))
+    return told
 
 
 def _between(option: str, value: int, least: int, most: int) -> int:

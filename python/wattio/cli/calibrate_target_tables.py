@@ -10,10 +10,11 @@ from pathlib import Path
 from rich.progress import TextColumn
 from rich.table import Table
 
-from wattio.calibration.target.comparison import BOUND, WHY, Compared
+from wattio.calibration.target.comparison import BOUND, HOST, WHY, Compared
 from wattio.calibration.target.design import Design, Load
 from wattio.calibration.target.fit import Fit
 from wattio.calibration.target.folder import DataFolder
+from wattio.calibration.target.governed import WAITED_MOST, Foreseen
 from wattio.calibration.target.points import Point
 from wattio.cli import output
 from wattio.cli.progress import Bar
@@ -64,11 +65,17 @@ class SweepProgress(Bar):
 
 
 def show(
-    fit: Fit, compared: Sequence[Compared], out: Path, data: DataFolder, *, as_json: bool
+    fit: Fit,
+    held: tuple[Sequence[Compared], Sequence[Foreseen]],
+    out: Path,
+    data: DataFolder,
+    *,
+    as_json: bool,
 ) -> None:
-    """Print a fit and the comparison."""
+    """Print a fit and what is held against it: loads at full speed, and under laws."""
+    compared, foreseen = held
     if as_json:
-        output.print_json(_told(fit, compared, out, data))
+        output.print_json(_told(fit, held, out, data))
         return
     table = Table("request", "us of core", "us more per 4 KiB", "us of device", box=None)
     for kind, demand in fit.demands.items():
@@ -92,6 +99,8 @@ def show(
     )
     if compared:
         _compared(compared)
+    if foreseen:
+        _foreseen(foreseen)
     _say(f"description: {out}")
     _say(f"data: {data.path}")
 
@@ -141,7 +150,51 @@ def _compared(compared: Sequence[Compared]) -> None:
         _say("an idle host tells more: repeat there (--repeat 5) before the model is blamed")
 
 
-def _told(fit: Fit, compared: Sequence[Compared], out: Path, data: DataFolder) -> dict[str, object]:
+def _foreseen(foreseen: Sequence[Foreseen]) -> None:
+    idle = foreseen[0].measured.idle
+    title = f"reads of 4 KiB under laws, idle = {idle}"
+    table = Table(title=title, title_justify="left", box=None)
+    for heading in (
+        "law",
+        "1/s",
+        "windows over",
+        "reactors on",
+        "simulated",
+        "off",
+        "cores busy",
+        "simulated",
+        "off",
+        "latency us",
+        "simulated",
+        "off",
+        "waited",
+    ):
+        table.add_column(heading, justify="left" if heading == "law" else "right")
+    for one in foreseen:
+        m = one.measured
+        cells = [m.policy, f"{m.rate_per_s:,.0f}", f"{m.windows_over} of {m.windows_bounded}"]
+        for name, form in (("reactors_on", ".2f"), ("busy", ".3f"), ("latency_us", ".1f")):
+            values = getattr(m, name), getattr(one, name)
+            cells += [*(format(value, form) for value in values), f"{one.off(name):+.0%}"]
+        table.add_row(*cells, f"{m.wait_share:.0%}")
+    output.console().print(table)
+    within = sum(one.is_within for one in foreseen)
+    _say(
+        f"{within} of {len(foreseen)} within {BOUND:.0%} in all three; waited: time that reactors"
+        " were kept waiting for a core, in cores"
+    )
+    disturbed = sum(one.is_disturbed and not one.is_within for one in foreseen)
+    if disturbed:
+        _say(f"off, {HOST}: {disturbed} of them had reactors wait for more than {WAITED_MOST:.0%}")
+
+
+def _told(
+    fit: Fit,
+    held: tuple[Sequence[Compared], Sequence[Foreseen]],
+    out: Path,
+    data: DataFolder,
+) -> dict[str, object]:
+    compared, foreseen = held
     demands = {
         kind: {"us": demand.at(4096), "us_per_4_kib": demand.us_per_byte * 4096}
         for kind, demand in fit.demands.items()
@@ -172,6 +225,16 @@ def _told(fit: Fit, compared: Sequence[Compared], out: Path, data: DataFolder) -
                 "why": one.why,
             }
             for one in compared
+        ],
+        "governed": [
+            one.measured.model_dump()
+            | {
+                f"{name}_{what}": value
+                for name in ("reactors_on", "busy", "latency_us")
+                for what, value in (("predicted", getattr(one, name)), ("off", one.off(name)))
+            }
+            | {"within": one.is_within}
+            for one in foreseen
         ],
     }
 

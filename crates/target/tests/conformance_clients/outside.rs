@@ -1,13 +1,12 @@
 //! Crash safety seen from outside: QEMU's `blklogwrites` keeps every write and flush that reaches
-//! the device; any beginning of that log is a device after a loss of power. Each is opened, checked
-//! and read.
+//! the device; any beginning of that log is a device after a loss of power. Every one is opened,
+//! checked and read.
 
 use crate::client::Client;
 use crate::kills::block;
 use crate::process::{Target, program};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Command};
@@ -17,8 +16,6 @@ const BLOCK: usize = 4096;
 /// Blocks of the volume: 4 MiB, so that garbage collection has work.
 const BLOCKS: usize = 1024;
 const WRITES: u64 = 1500;
-/// Beginnings of the log that are tried; `WATTIO_SEEDS` asks for more, up to all of them.
-const CRASHES: usize = 40;
 
 /// An entry of the log: where its data goes, if it has any.
 struct Entry {
@@ -150,19 +147,11 @@ fn try_every_beginning(compress: &str) {
     drop(logging);
     let entries = entries(&log);
     let mut device = std::fs::read(&first).unwrap();
-    let asked = std::env::var("WATTIO_SEEDS").ok().and_then(|text| text.parse().ok());
-    let count = asked.unwrap_or(CRASHES).min(entries.len() + 1);
-    let mut crashes = BTreeSet::from([entries.len()]);
-    while crashes.len() < count {
-        crashes.insert(random.random_range(0..entries.len()));
-    }
-    println!("{} of the {} beginnings of {WRITES} writes", crashes.len(), entries.len() + 1);
-    let mut done = 0;
-    for crash in crashes {
-        for Entry { offset, data } in &entries[done..crash] {
+    println!("{} beginnings of {WRITES} writes", entries.len() + 1);
+    for crash in 0..=entries.len() {
+        if let Some(Entry { offset, data }) = crash.checked_sub(1).map(|last| &entries[last]) {
             device[*offset as usize..*offset as usize + data.len()].copy_from_slice(data);
         }
-        done = crash;
         let after = tempfile::tempdir().unwrap();
         std::fs::write(after.path().join("volume"), &device).unwrap();
         let mut target = Target::on(after, 64);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from typing import Any
 
 from wattio import _core
@@ -18,8 +19,12 @@ _POWER_OF = "small"
 """The description whose power is taken: nothing here measures any."""
 
 
-def text(fit: Fit, record: Record) -> str:
-    """The description as TOML. Raises InputError where the format does not allow a value."""
+def text(fit: Fit, record: Record, governed_idle: str | None = None) -> str:
+    """The description as TOML. Raises InputError where the format does not allow a value.
+
+    With `governed_idle`, "block" or "poll", it is of the target as a law finds it: no frequency can
+    be turned, reactors come and go within a millisecond, and those that poll are always awake.
+    """
     borrowed = tomllib.loads(_core.built_in_servers()[_POWER_OF])
     core_share, size_share = _core_share(fit), _share(fit.device[MISS])
     content: dict[str, Any] = {
@@ -52,9 +57,21 @@ def text(fit: Fit, record: Record) -> str:
         "sizing": {"reference": f"{SMALL} B", "core_share": core_share},
         "path": _paths(fit),
     }
+    if governed_idle is not None:
+        content["cores"] = _governed(content["cores"], governed_idle)
     made = "\n".join([*_head(fit, record), toml_text.dump(content)])
     _core.check_server(made)
     return made
+
+
+def _governed(cores: Mapping[str, Any], idle: str) -> dict[str, Any]:
+    """Cores as reactors under a law."""
+    left_out = {"frequency_steps", "voltage"}
+    if idle == "poll":
+        left_out |= {"wake", "idle_power", "idle_frequency_power"}
+    kept = {key: value for key, value in cores.items() if key not in left_out}
+    kept |= {"frequency_min": cores["frequency_max"], "gate_off": "1 ms", "gate_on": "1 ms"}
+    return kept | ({"idle": "polling"} if idle == "poll" else {})
 
 
 def _paths(fit: Fit) -> list[dict[str, Any]]:

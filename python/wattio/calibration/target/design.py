@@ -6,6 +6,8 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from wattio.calibration.target.governed import LAWS
+from wattio.calibration.target.governed import SHARES as GOVERNED_SHARES
 from wattio.calibration.target.points import DURABLE, MISS, MIX, READ, WRITE
 
 SMALL, LARGE = 4096, 65536
@@ -59,13 +61,18 @@ class Load:
 
 @dataclass(frozen=True)
 class Design:
-    """What is asked, each load for `measure_s`, each repetition in an order of its own."""
+    """What is asked, each load for `measure_s`, each repetition in an order of its own.
+
+    Laws are given each of their loads for `governed_s`, with reactors that do `governed_idle`.
+    """
 
     measure_s: float
     repeat: int
     seed: int
     buffered: bool
     compared: bool
+    governed_s: float = 0.0
+    governed_idle: str = "block"
 
     def saturated(self) -> list[tuple[str, int]]:
         """Kinds and sizes whose saturation has to be known, in the order of the servers."""
@@ -97,7 +104,14 @@ class Design:
     @property
     def seconds(self) -> float:
         """How long it takes, about."""
-        return 2 * _START_S + len(self.saturated()) * _SATURATION_S + self.count * self.measure_s
+        laws_s = len(LAWS) * len(GOVERNED_SHARES) * (self.governed_s + _START_S)
+        asked_s = laws_s if self.governed_s else 0.0
+        return (
+            asked_s
+            + 2 * _START_S
+            + len(self.saturated()) * _SATURATION_S
+            + self.count * self.measure_s
+        )
 
     def requests(self, load: Load, rate_per_s: float) -> int:
         """How many requests a load of some rate has."""

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from wattio.calibration.kept import KeptFolder
 from wattio.calibration.target import points
+from wattio.calibration.target.governed import Governed
 from wattio.calibration.target.points import Point
 from wattio.files.document import Strict
 
@@ -39,6 +40,8 @@ class Record(Strict):
     seed: int = Field(ge=0)
     # Requests a second at depth 32, by kind and size, as "read 4096".
     saturated_per_s: dict[str, float] = Field(default_factory=dict)
+    # What the target did under laws, if that was asked for.
+    governed: list[Governed] = Field(default_factory=list)
     # Load of the machine (1 min) at the beginning and at the end.
     load_average: list[float] = Field(default_factory=list)
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from wattio.calibration.target import governed
 from wattio.calibration.target.design import LARGE, READ_SHARE, SMALL, Design, Load
 from wattio.calibration.target.folder import DataFolder, Record
 from wattio.calibration.target.measuring import measure_quietly
-from wattio.calibration.target.points import DURABLE, MIX, WRITE, Point
+from wattio.calibration.target.points import DURABLE, MIX, READ, WRITE, Point
 from wattio.calibration.target.threads import Threads
 from wattio.errors import WorkloadFailed
 from wattio.systems.nbd import Options, Storage
@@ -39,14 +40,17 @@ class Settings:
     write_buffer_bytes: int
     size_bytes: int
 
-    def storage(self, scratch: Path, *, of_device: bool) -> Storage:
-        """The server, as set or without memory."""
+    def storage(
+        self, scratch: Path, *, of_device: bool, law: Mapping[str, object] | None = None
+    ) -> Storage:
+        """The server, as set or without memory; with further settings where a law governs it."""
         cache, buffer = (0, 0) if of_device else (self.cache_bytes, self.write_buffer_bytes)
-        settings = {
+        settings: dict[str, object] = {
             "reactors": self.reactors,
             "idle": "block",
             "memory.cache": f"{cache} B",
             "memory.write_buffer": f"{buffer} B",
+            **(law or {}),
         }
         options: dict[str, object] = {
             "server": "wattio-target",
@@ -117,6 +121,49 @@ def sweep(
                 data.add(found)
                 progress.ended(load, found)
                 number += 1
+    for law in governed.LAWS if design.governed_s else ():
+        record = _under_law(law, settings, design, data, record, progress, cancelled)
+    return record
+
+
+def _under_law(
+    law: str,
+    settings: Settings,
+    design: Design,
+    data: DataFolder,
+    record: Record,
+    progress: Progress,
+    cancelled: threading.Event,
+) -> Record:
+    """Ask the loads of a target that a law governs."""
+    keys: dict[str, object] = {"idle": design.governed_idle, "policy.name": law}
+    keys |= {f"policy.settings.{key}": value for key, value in governed.LAWS[law].items()}
+    rate = record.saturated_per_s[f"{READ} {SMALL}"]
+    for share in governed.SHARES:
+        # A law remembers: each load finds one that has seen nothing.
+        storage = settings.storage(data.scratch, of_device=False, law=keys)
+        progress.doing(f"{law}: reads at {share:.0%} of saturation")
+        with _served(storage) as place:
+            region = settings.region(of_device=False)
+            name = f"{law}-{share:g}"
+            asking = _Asking(place, data.scratch / f"fio-{name}", region, cancelled)
+            asking.fill(settings.size_bytes)
+            asking.warm(READ)
+            assert place.uri is not None
+            threads = Threads(storage.processes()[0])
+            asked = OpenLoad(
+                rate_per_s=share * rate,
+                requests=max(round(share * rate * design.governed_s), 20),
+                size_bytes=SMALL,
+                read_share=1.0,
+                region_bytes=region,
+                connections=settings.reactors,
+                seed=design.seed,
+            )
+            of = (law, design.governed_idle)
+            found = governed.measure(place.uri, storage.status, threads, of, asked, cancelled)
+        record = record.model_copy(update={"governed": [*record.governed, found]})
+        data.keep(record)
     return record
 
 
@@ -175,11 +222,7 @@ class _Asking:
         else:
             pattern = "randwrite" if kind in (WRITE, DURABLE) else "randread"
         if READ_SHARE[kind] > 0:
-            # Twice, so that what is to be in memory is there.
-            for name in ("warm-1", "warm-2"):
-                context = self._context(f"{kind}-{size_bytes}-{name}")
-                work = self._work(name, "read", LARGE, self._region_bytes, None)
-                work.run(name, context)
+            self.warm(f"{kind}-{size_bytes}")
         context = self._context(f"{kind}-{size_bytes}")
         work = self._work("all", pattern, size_bytes, self._region_bytes, _SATURATION_S)
         work.run("all", context)
@@ -187,6 +230,12 @@ class _Asking:
         if found <= 0:
             raise WorkloadFailed(f"fio: {kind} of {size_bytes} B moved nothing")
         return found
+
+    def warm(self, what: str) -> None:
+        """Read all of it twice, so that what is to be in memory is there."""
+        for name in ("warm-1", "warm-2"):
+            context = self._context(f"{what}-{name}")
+            self._work(name, "read", LARGE, self._region_bytes, None).run(name, context)
 
     def _context(self, name: str) -> Context:
         raw = self._raw / name
