@@ -41,9 +41,8 @@ def command(out: Path, *words: str) -> list[str]:
 def test_a_target_is_measured_and_simulated(tmp_path: Path) -> None:
     """Nothing is asked of the numbers of a busy machine but their order."""
     out = tmp_path / "server.toml"
-    ended = subprocess.run(
-        command(out, "--compare", "--json"), capture_output=True, text=True, check=False
-    )
+    words = ("--compare", "--reactors", "2", "--governed", "5 s", "--json")
+    ended = subprocess.run(command(out, *words), capture_output=True, text=True, check=False)
     # 1 where a prediction was off, which so short a run cannot rule out.
     assert ended.returncode in (0, 1), ended.stderr
     told = json.loads(ended.stdout)
@@ -52,6 +51,12 @@ def test_a_target_is_measured_and_simulated(tmp_path: Path) -> None:
     # On a host that is never quiet, some may tell nothing.
     assert 5 <= len(told["comparison"]) <= 10
     assert all(one["busy"] > 0 and one["busy_predicted"] > 0 for one in told["comparison"])
+    laws = [one["policy"] for one in told["governed"]]
+    assert laws == ["native", "native", "pacer", "pacer", "foresight", "foresight"]
+    for one in told["governed"]:
+        assert 0 < one["busy"] <= one["reactors_on"] * 1.2
+        assert 1 <= one["reactors_on"] <= 2.01
+        assert 1 <= one["reactors_on_predicted"] <= 2
     assert sum(told["waking"].values()) > 0
     assert told["demands"]["durable"]["us"] > 0
     found = points.load(tmp_path / "server.data" / "points.csv")
