@@ -94,6 +94,15 @@ def test_a_compressed_volume_writes_less_than_its_clients() -> None:
     assert found["write_amplification"][0] == pytest.approx((4 + 15 + 2 + 3) / 10)
 
 
+def test_a_window_may_be_longer_than_a_phase() -> None:
+    """A target without work closed its window of 5 s in a phase of 2: it told 6.6 of 3 reactors."""
+    found = governed.of_target(answered(status(20.0, 30), status(22.0, 40)))
+    assert found["reactors_on_mean"] == (2.0, "1")
+    # And in a phase in which none was closed, it does not tell that none was on.
+    found = governed.of_target(answered(status(20.0, 30), status(22.0, 30)))
+    assert "reactors_on_mean" not in found
+
+
 def test_a_wall_clock_that_was_set_is_not_believed() -> None:
     found = governed.of_target(answered(status(5.0, 10), status(25.0, 50, clock_s=3600)))
     assert found["reactors_on_mean"][0] == pytest.approx(2.0)

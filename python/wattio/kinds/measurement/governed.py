@@ -14,8 +14,9 @@ from typing import Any
 from wattio.kinds.measurement.answers import Answer
 from wattio.results.runs import Metrics
 
-_CLOCK_SET_S = 1.0
-"""Where wall clock and running time differ by more, the wall clock was set: two windows."""
+_CLOCK_SET_S = 7.0
+"""Where wall clock and running time differ by more, the wall clock was set: a window lasts up to
+5 s where nothing happens, and may begin long before a phase or end after it."""
 
 _CLIENTS = "client_blocks"
 """What clients wrote, of a volume's counts."""
