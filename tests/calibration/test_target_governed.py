@@ -14,6 +14,7 @@ from wattio.calibration.target import description, governed
 from wattio.calibration.target.fit import fit
 from wattio.calibration.target.governed import Governed
 from wattio.calibration.target.threads import Did
+from wattio.workloads import nbd_load
 from wattio.workloads.nbd_load import Answers, Look, OpenLoad
 
 from calibration.test_target_fit import all_points, data_of, record, run
@@ -98,7 +99,7 @@ def test_what_a_law_learned_from_does_not_count(monkeypatch: pytest.MonkeyPatch)
             return next(self.told)
 
     told = iter([counts(104.0, 8.0, 1, 1), counts(110.0, 15.0, 11, 3)])
-    monkeypatch.setattr(governed.nbd_load, "ask", ask)
+    monkeypatch.setattr(nbd_load, "ask", ask)
     found = governed.measure(
         "nbd+unix:///",
         lambda: next(told),
