@@ -161,6 +161,65 @@ def test_a_step_is_opened_by_what_reads_hdf5(output: Path, tmp_path: Path) -> No
             assert [int(file["count"][rank][()]) for rank in sorted(file["count"])] == [0, 1]
 
 
+GRID = 3, 5
+"""Ranks of a job whose writer has many blocks; the last of them hand over nothing of `few`."""
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("many")
+    config = io_library.configure(folder, buffer="4 MiB")
+    count = GRID[0] * GRID[1]
+    ranks = [Rank(config, folder / "socket", rank, count) for rank in range(count)]
+    whole = np.arange(6 * 15, dtype="f4").reshape(6, 15)
+    for rank, one in enumerate(ranks):
+        row, column = 2 * (rank // GRID[1]), 3 * (rank % GRID[1])
+        one.declare("u", (2, 3), "f4", whole.shape, (row, column))
+        one.declare("few", (int(rank < 7),), "i4", (7,), (min(rank, 7),))
+        one.begin(1)
+        one.put("u", np.ascontiguousarray(whole[row : row + 2, column : column + 3]))
+        one.put("few", np.full(int(rank < 7), rank, "i4"))
+        one.end()
+    io_library.close_all(ranks)
+    return folder / "dumps"
+
+
+def test_a_field_is_made_of_what_many_blocks_of_a_part_fill(many: Path, tmp_path: Path) -> None:
+    assert [dump.problems for dump in inspect(many)] == [[]]
+    moved = shutil.copytree(many, tmp_path / "moved")
+    with h5py.File(moved / "dump-00000001" / "fields.h5") as file:
+        assert len(file["u"].virtual_sources()) == 1
+        assert len(file["few"].virtual_sources()) == 7
+        assert np.array_equal(file["u"][:].ravel(), np.arange(90))
+        assert file["u"][3:5, 4:7].tolist() == [[49, 50, 51], [64, 65, 66]]
+        assert file["few"][:].tolist() == list(range(7))
+
+
+@pytest.mark.parametrize("way", ["gone", "plain", "swapped", "smaller"])
+def test_what_was_changed_of_that_is_told(many: Path, tmp_path: Path, way: str) -> None:
+    folder = shutil.copytree(many, tmp_path / "dumps") / "dump-00000001"
+    (part,) = folder.glob("part-*.h5")
+    with h5py.File(part, "r+") as file:
+        (name,) = (key for key in file["u"] if key.startswith("box-"))
+        data = file["u"][name][:]
+        del file["u"][name]
+        if way == "plain":
+            file["u"][name] = data
+        if way in {"swapped", "smaller"}:
+            whole = h5py.VirtualLayout((6, 15) if way == "swapped" else (6, 12), "f4")
+            for rank in range(15):
+                at = rank ^ 1 if way == "swapped" and rank < 14 else rank
+                row, column = 2 * (at // 5), 3 * (at % 5)
+                if column < whole.shape[1]:
+                    source = h5py.VirtualSource(".", f"u/{rank:06}", (2, 3))
+                    whole[row : row + 2, column : column + 3] = source
+            file["u"].create_virtual_dataset(name, whole)
+    missing = f"u: u/000000 of {part.name} at (0, 0) is missing"
+    told = "fields.h5: " + ("cannot be read: " if way == "gone" else missing)
+    ((problem,),) = [dump.problems for dump in inspect(folder.parent)]
+    assert problem.startswith(told)
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [

@@ -1,6 +1,7 @@
 //! What makes a dump easy to open: `fields.h5`, in which each variable is one dataset though its
 //! blocks lie in many part files, and `dumps.xdmf`, which tells `ParaView` and `VisIt` of all dumps.
 
+use crate::boxes;
 use crate::folder;
 use crate::hdf5::{Attributed, Hdf5, Hdf5Error, Virtual};
 use crate::part;
@@ -83,9 +84,8 @@ pub fn make(
             let Some(kind) = kind(&first.dtype) else { continue };
             if let Some(shape) = &first.global_shape {
                 let mut all = library.virtual_(library.kind(kind), shape)?;
-                for (source, one) in blocks {
-                    let offset = one.offset.as_deref().unwrap_or_default();
-                    add(&mut all, source, one, offset)?;
+                for part in blocks.chunk_by(|one, other| one.0 == other.0) {
+                    add_part(&mut all, part)?;
                 }
                 let made = file.made_of(name, library.kind(kind), shape, &all)?;
                 for (key, value) in &first.attributes {
@@ -112,6 +112,26 @@ pub fn make(
         synced.map_err(|error| part::told(&path, error.raw_os_error().unwrap_or_default()))?;
     }
     Ok(fields)
+}
+
+/// Tell of the blocks of a part file that are a field's: what many of them fill together is a dataset there.
+fn add_part(all: &mut Virtual<'_>, part: &[(&CStr, &Found)]) -> Result<(), Hdf5Error> {
+    let blocks: Vec<&Found> =
+        part.iter().map(|one| one.1).filter(|one| !one.shape.contains(&0)).collect();
+    let places =
+        blocks.iter().map(|one| (one.offset.as_deref().unwrap_or_default(), &one.shape[..]));
+    for filled in boxes::filled(places) {
+        let first = blocks[filled.blocks[0]];
+        if filled.blocks.len() >= boxes::BLOCKS_MIN {
+            let name = part::box_name(&first.name, first.rank);
+            all.add(part[0].0, &name, &filled.offset, &filled.count)?;
+            continue;
+        }
+        for at in filled.blocks {
+            add(all, part[0].0, blocks[at], blocks[at].offset.as_deref().unwrap_or_default())?;
+        }
+    }
+    Ok(())
 }
 
 /// Tell of a block; one without elements is nowhere.

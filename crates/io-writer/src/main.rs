@@ -1,6 +1,7 @@
 //! `wattio-io-writer`: the program that writes the dumps of a job. The library starts it, and tells it
 //! by its standard input what to do; or a launcher starts it, for ranks that meet it at a path.
 
+mod boxes;
 mod clients;
 mod fields;
 mod folder;

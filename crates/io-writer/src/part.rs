@@ -2,19 +2,21 @@
 //!
 //! ```text
 //! /<variable>/<rank, six digits>     attributes: global_shape, offset (where known), crc32, its own
+//! /<variable>/box-<rank>             virtual: what many blocks fill together, that rank's first
 //! ```
 //!
 //! HDF5 lays the file out and writes what describes the data. The data themselves go by plain writes
 //! to where HDF5 has placed them: straight from the memory that ranks share, and with errors that are
 //! seen. Compressed data go through HDF5.
 
+use crate::boxes;
 use crate::hdf5::{Attributed, Dataset, File, Hdf5, Hdf5Error};
 use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use wattio_io::block::{Attributes, Block, Value};
+use wattio_io::block::{Attributes, Block, Type, Value};
 use wattio_io::config::Config;
 
 /// The version of this form.
@@ -66,6 +68,7 @@ pub struct Part<'a> {
     plain: OwnedFd,
     groups: HashSet<String>,
     facts: Vec<Fact>,
+    fields: bool,
     checksum: bool,
     gzip: Option<u8>,
     sync: bool,
@@ -100,6 +103,7 @@ impl<'a> Part<'a> {
             plain,
             groups: HashSet::new(),
             facts: Vec::new(),
+            fields: config.fields,
             checksum: config.checksum,
             gzip: config.gzip(),
             sync: config.sync,
@@ -171,8 +175,9 @@ impl<'a> Part<'a> {
     ///
     /// In words; nothing is left of the file then.
     pub fn finish(self) -> Result<Vec<Fact>, String> {
+        let joined = if self.fields { self.join() } else { Ok(()) };
         let Self { path, hdf5, plain, facts, sync, .. } = self;
-        let closed = hdf5.close().map_err(|error| explain(&path, &error));
+        let closed = joined.and(hdf5.close()).map_err(|error| explain(&path, &error));
         let end = closed.and_then(|()| {
             if sync {
                 rustix::fs::fsync(&plain).map_err(|error| told(&path, error.raw_os_error()))?;
@@ -191,6 +196,44 @@ impl<'a> Part<'a> {
         let _ = rustix::fs::ftruncate(&self.plain, 0);
         let _ = std::fs::remove_file(&self.path);
         let _ = self.hdf5.close();
+    }
+
+    /// Make datasets of what many blocks fill together, which `fields.h5` is made of.
+    fn join(&self) -> Result<(), Hdf5Error> {
+        let mut members: BTreeMap<&str, Vec<&Fact>> = BTreeMap::new();
+        for fact in self.facts.iter().filter(|fact| !fact.shape.contains(&0)) {
+            members.entry(&fact.name).or_default().push(fact);
+        }
+        for (name, facts) in members {
+            let Some(kind) = Type::ALL.into_iter().find(|kind| kind.text() == facts[0].dtype)
+            else {
+                continue;
+            };
+            let alike = |one: &Fact| {
+                (one.dtype, &one.global_shape) == (facts[0].dtype, &facts[0].global_shape)
+            };
+            // Whoever publishes tells of ranks that disagree.
+            if facts[0].global_shape.is_none() || !facts.iter().all(|one| alike(one)) {
+                continue;
+            }
+            let kind = self.library.kind(kind);
+            let places =
+                facts.iter().map(|one| (one.offset.as_deref().unwrap_or(&[]), &one.shape[..]));
+            for one in boxes::filled(places) {
+                if one.blocks.len() < boxes::BLOCKS_MIN {
+                    continue;
+                }
+                let mut all = self.library.virtual_(kind, &one.count)?;
+                for &at in &one.blocks {
+                    let offset = facts[at].offset.iter().flatten().zip(&one.offset);
+                    let offset: Vec<u64> = offset.map(|(at, begin)| at - begin).collect();
+                    all.add(c".", &dataset_name(name, facts[at].rank), &offset, &facts[at].shape)?;
+                }
+                let made = box_name(name, facts[one.blocks[0]].rank);
+                self.hdf5.made_of(&made, kind, &one.count, &all)?;
+            }
+        }
+        Ok(())
     }
 
     fn put(&self, made: &Dataset<'_>, data: &[u8], late: &dyn Fn() -> bool) -> Result<(), String> {
@@ -220,6 +263,12 @@ impl<'a> Part<'a> {
 #[must_use]
 pub fn dataset_name(variable: &str, rank: usize) -> String {
     format!("{variable}/{rank:06}")
+}
+
+/// Where what many blocks fill together lies in a part file; the first of them is a rank's.
+#[must_use]
+pub fn box_name(variable: &str, rank: usize) -> String {
+    format!("{variable}/box-{rank:06}")
 }
 
 /// Set attributes of a file or a dataset.

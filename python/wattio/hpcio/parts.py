@@ -1,6 +1,7 @@
 """Part files: the blocks that one writer has written of one dump, in HDF5.
 
     /<variable>/<rank, six digits>     attributes: global_shape, offset (where known), crc32
+    /<variable>/box-<rank>             virtual: what many blocks fill together, that rank's first
 
 The file's attributes tell the job, the step, who wrote it and the version of this form.
 """
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from wattio.hpcio.blocks import Array
 
 VERSION = 1
+BOX = "box-"
+"""What names of datasets begin with that are made of blocks of the same file."""
+
 _ERRNO = re.compile(r"errno = (\d+)")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 

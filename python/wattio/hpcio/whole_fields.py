@@ -2,10 +2,13 @@
 
 /<variable>           a field, over all its blocks
 /<variable>/<rank>    a block without a place in a field
+
+What many blocks of a part file fill together is a virtual dataset there, and a part of the field.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +77,7 @@ def _other(dataset: h5py.Dataset, those: list[tuple[str, BlockFact]]) -> str | N
     ):
         return other
     wanted = {_wanted(file, fact) for file, fact in those if 0 not in fact.shape}
-    there = {_source(one) for one in dataset.virtual_sources()} if dataset.is_virtual else set()
+    there = set(_sources(dataset)) if dataset.is_virtual else set()
     if wrong := sorted(there ^ wanted):
         file, name, start, _ = wrong[0]
         where = f"{name} of {file} at {start}"
@@ -86,6 +89,28 @@ def _wanted(file: str, fact: BlockFact) -> Source:
     start = fact.offset or (0,) * len(fact.shape)
     end = tuple(at + size - 1 for at, size in zip(start, fact.shape, strict=True))
     return file, parts.dataset_name(fact.block), start, end
+
+
+def _sources(dataset: h5py.Dataset) -> Iterator[Source]:
+    """The blocks that a virtual dataset is made of, those in boxes of part files, too."""
+    for one in dataset.virtual_sources():
+        source = _source(one)
+        if not one.dset_name.rpartition("/")[2].startswith(parts.BOX):
+            yield source
+            continue
+        file, name, start, end = source
+        with h5py.File(Path(dataset.file.filename).parent / file, "r") as part:
+            box = part[name]
+            whole = tuple(after - at + 1 for at, after in zip(start, end, strict=True))
+            if box.shape != whole or not box.is_virtual:
+                yield source
+                continue
+            for _, block, first, last in map(_source, box.virtual_sources()):
+                yield file, block, _moved(first, start), _moved(last, start)
+
+
+def _moved(place: tuple[int, ...], by: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(at + more for at, more in zip(place, by, strict=True))
 
 
 def _source(one: Any) -> Source:  # noqa: ANN401 (h5py has no type of it)
