@@ -284,8 +284,10 @@ fn number_type(kind: Type) -> (&'static str, u64) {
         Type::Float32 | Type::Float64 => "Float",
         Type::Int8 => "Char",
         Type::Uint8 => "UChar",
-        Type::Int16 | Type::Int32 | Type::Int64 => "Int",
-        Type::Uint16 | Type::Uint32 | Type::Uint64 => "UInt",
+        // VTK's reader knows no unsigned numbers of 64 bits, and reads others in their place. HDF5 brings
+        // those that are too large for a signed one to its largest.
+        Type::Int16 | Type::Int32 | Type::Int64 | Type::Uint64 => "Int",
+        Type::Uint16 | Type::Uint32 => "UInt",
     };
     (name, kind.bytes())
 }
