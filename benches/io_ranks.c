@@ -6,6 +6,7 @@
  */
 #include "wattio_io.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,6 +89,8 @@ int main(int argc, char **argv)
             check(wattio_io_allocate(io, id[at], &block));
             placed += now() - began;
             memcpy(block, field + (size_t)at * each, each * sizeof *field);
+            /* What it stores is on its way for a while, and the lock of the next call would wait for it. */
+            atomic_thread_fence(memory_order_seq_cst);
             began = now();
             check(wattio_io_commit(io, id[at]));
         }
