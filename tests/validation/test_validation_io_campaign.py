@@ -106,3 +106,24 @@ def test_the_conditions_of_our_runs_are_those_that_they_tell() -> None:
     assert (found.compression, found.dumps_in) == ("gzip:1", "memory")
     with pytest.raises(ResultError, match="2 different compression"):
         own.only(["none", "gzip:1", "none"], "compression")
+
+
+def test_another_number_of_ranks_is_predicted_from_nothing_that_it_wrote() -> None:
+    """On numbers that are made up: those of four ranks a node, a quarter slower."""
+    measured = [run for run in MEASURED if run.cells == FIRST.cells]
+    made_up = [
+        replace(run, cores=campaign.FEWER_CORES, time_s=1.25 * run.time_s, step_s=1.25 * run.step_s)
+        for run in measured
+        if run.writes and run.output_every in campaign.FEWER_EVERYS
+    ]
+    places = [(campaign.NODES, cores) for cores in (campaign.FEWER_CORES, campaign.CORES)]
+    found = own._other_ranks([*measured, *made_up], places)
+    assert [one.ranks for one in found] == [8, 6]
+    for one in found:
+        assert {run.cores for run in one.held_out} == {one.ranks // campaign.NODES}
+        assert not set(one.held_out) & set(one.fitted)
+        assert len({run.cores for run in one.fitted if run.writes}) == 1
+    scores = own.scores(found, own.HeldOut.RANKS)
+    assert [score.method for score in scores] == ["the model", "a straight line", "always dc:1"]
+    everys = len(EVERYS) + len(campaign.FEWER_EVERYS)
+    assert {score.times for score in scores} == {len(APPROACHES) * everys}
