@@ -11,6 +11,8 @@
 //! task has left, and the last factor the clients who are ahead (A. Cobham, 1954, for two
 //! priorities without interruption). Exact for exponential times of one length.
 
+use std::ops::RangeInclusive;
+
 /// What a group of cores has to do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Station {
@@ -29,41 +31,54 @@ pub struct Station {
 const LOAD_MAX: f64 = 0.95;
 
 impl Station {
-    /// Tells `each` the number of cores, from 1 to `cores_max`, and how long a task waits with so
-    /// many, in seconds, at `stretch` times the time at the highest frequency. A load beyond the
-    /// cores lasts for `overload_s`, in which its queue grows.
+    /// Tells `each` the numbers of cores, and how long a task waits with so many, in seconds, at
+    /// each of `stretches` times the time at the highest frequency. A load beyond the cores lasts for
+    /// `overload_s`, in which its queue grows.
+    ///
+    /// What is known of one core less is needed for one more, but not what is known of the other
+    /// stretches: together they take little longer than one alone.
     #[inline]
-    pub fn waits(
+    pub fn waits<const N: usize>(
         &self,
-        stretch: f64,
-        cores_max: u32,
+        stretches: [f64; N],
+        cores: RangeInclusive<u32>,
         overload_s: f64,
-        mut each: impl FnMut(u32, f64),
+        mut each: impl FnMut(u32, [f64; N]),
     ) {
         let all = self.clients + self.background;
         let left_s = if all > 0.0 {
-            (self.clients * self.task_left_s + self.background * self.slice_left_s) / all * stretch
+            (self.clients * self.task_left_s + self.background * self.slice_left_s) / all
         } else {
             0.0
         };
-        let (clients, offered) = (self.clients * stretch, all * stretch);
-        let mut blocked = 1.0;
-        for cores in 1..=cores_max {
-            let n = f64::from(cores);
-            blocked = offered * blocked / (n + offered * blocked);
-            let all_busy = waiting(blocked, offered / n);
-            let load = clients / n;
-            let queue_s = all_busy * left_s / (n * (1.0 - load.min(LOAD_MAX)));
-            each(cores, queue_s + (load - LOAD_MAX).max(0.0) * 0.5 * overload_s);
+        let left_s = stretches.map(|stretch| left_s * stretch);
+        let clients = stretches.map(|stretch| self.clients * stretch);
+        let offered = stretches.map(|stretch| all * stretch);
+        let mut blocked = [1.0; N];
+        for n in (1..=*cores.end()).map(f64::from) {
+            for (blocked, offered) in blocked.iter_mut().zip(offered) {
+                *blocked = offered * *blocked / (n + offered * *blocked);
+            }
+            if n < f64::from(*cores.start()) {
+                continue;
+            }
+            let mut waits_s = [0.0; N];
+            for (at, wait_s) in waits_s.iter_mut().enumerate() {
+                let all_busy = waiting(blocked[at], offered[at] / n);
+                let load = clients[at] / n;
+                let queue_s = all_busy * left_s[at] / (n * (1.0 - load.min(LOAD_MAX)));
+                *wait_s = queue_s + (load - LOAD_MAX).max(0.0) * 0.5 * overload_s;
+            }
+            each(n as u32, waits_s);
         }
     }
 
     /// How long a task waits with so many cores, in seconds: [`Station::waits`] for one number.
     #[must_use]
     pub fn wait_s(&self, stretch: f64, cores: u32, overload_s: f64) -> f64 {
-        let mut last_s = 0.0;
-        self.waits(stretch, cores, overload_s, |_, wait_s| last_s = wait_s);
-        last_s
+        let mut found_s = 0.0;
+        self.waits([stretch], cores..=cores, overload_s, |_, [wait_s]| found_s = wait_s);
+        found_s
     }
 }
 
@@ -142,7 +157,7 @@ mod tests {
                 clients, background, task_left_s: 1e-5, slice_left_s: slice_us * 1e-6,
             };
             let mut last_s = f64::INFINITY;
-            station.waits(stretch, 48, 0.5, |_, wait_s| {
+            station.waits([stretch], 1..=48, 0.5, |_, [wait_s]| {
                 assert!(wait_s >= 0.0 && wait_s <= last_s * (1.0 + 1e-12));
                 last_s = wait_s;
             });

@@ -3,6 +3,7 @@
 //! Power and extra latency are sums over the groups, so each group is searched by itself; nothing
 //! is lost by that, and all settings of a group are looked at.
 
+use std::array;
 use wattio_law::{GroupAction, GroupLimits};
 use wattio_model::Station;
 use wattio_units::Hertz;
@@ -226,62 +227,100 @@ pub struct Choice {
     pub cost_w: f64,
 }
 
-/// The setting of least cost. `priced` is room for one number for each core.
-pub fn best(menu: &Menu, demand: &Demand, terms: &Terms, priced: &mut Vec<f64>) -> Choice {
+/// Points that are looked at together.
+const TOGETHER: usize = 4;
+/// What latency costs at some points, in watts.
+pub type Priced = [f64; TOGETHER];
+
+/// The setting of least cost. `priced` is room for one entry for each core.
+pub fn best(menu: &Menu, demand: &Demand, terms: &Terms, priced: &mut Vec<Priced>) -> Choice {
     let mut best: Option<Choice> = None;
     let busy = terms.rate * demand.work_s + demand.others + demand.background;
-    let harmless = terms
-        .risk
-        .map_or_else(Features::default, |(scene, _)| demand.at(menu, menu.full(), &[scene]));
-    let cores_max = menu.cores_max as usize;
-    for point in &menu.points {
-        priced.clear();
-        priced.resize(cores_max, 0.0);
-        for scene in terms.scenes {
-            let station = demand.station(scene.rate);
-            let per_us = terms.price_w * scene.weight * 1e-6;
-            station.waits(point.stretch, menu.cores_max, scene.overload_s, |cores, wait_s| {
-                let turns = turns(scene.crowd, cores);
-                let features = demand.features(point.stretch, wait_s, turns);
-                priced[cores as usize - 1] += features.weighed(terms.weights) * per_us;
-            });
-        }
-        if let Some((scene, limit_us)) = terms.risk {
-            let station = demand.station(scene.rate);
-            let full_w =
-                f64::from(menu.cores_max) * menu.points.last().map_or(0.0, |p| p.running_w);
-            station.waits(point.stretch, menu.cores_max, scene.overload_s, |cores, wait_s| {
-                let turns = turns(scene.crowd, cores);
-                let features = demand.features(point.stretch, wait_s, turns);
-                let lost_us = features.plus(harmless.times(-1.0)).weighed(terms.weights);
-                let over = lost_us * scene.weight / limit_us.max(1e-3) - 1.0;
-                priced[cores as usize - 1] += full_w * over.clamp(0.0, 1e3);
-            });
-        }
-        let used = busy * point.stretch;
-        let most = menu.cores_max;
-        // What does not fit at all goes on all cores; the price sees to the frequency.
-        let trusted = f64::from(most) * point.stretch / terms.slowdown_max;
+    let most = menu.cores_max;
+    // What does not fit at all goes on all cores; the price sees to the frequency.
+    let trusted = |point: &Point| f64::from(most) * point.stretch / terms.slowdown_max;
+    let least = |point: &Point| {
         // Nobody tells how long the others wait.
         let room = demand.others * (demand.others_room - 1.0) * point.stretch;
-        let least = ((used + room) / terms.utilisation_max).max(trusted - 1e-9).ceil();
-        if trusted > f64::from(most) * (1.0 + 1e-9) {
-            continue;
-        }
-        let least = (least as u32).clamp(menu.cores_min, most);
-        let crowded = (used - f64::from(most) * terms.utilisation_max).max(0.0);
-        for cores in least..=most {
-            let n = f64::from(cores);
-            let running = used.min(n);
-            let power_w = running * point.running_w + (n - running) * point.idle_w;
-            let cost_w = power_w + priced[cores as usize - 1] + crowded * CROWDED_W;
-            if best.is_none_or(|best| cost_w < best.cost_w) {
-                let setting = GroupAction { cores, frequency: point.frequency };
-                best = Some(Choice { setting, cost_w });
+        let used = busy * point.stretch;
+        let least = ((used + room) / terms.utilisation_max).max(trusted(point) - 1e-9).ceil();
+        (least as u32).clamp(menu.cores_min, most)
+    };
+    // The lowest frequencies come first.
+    let too_slow = |point: &&Point| trusted(point) > f64::from(most) * (1.0 + 1e-9);
+    let slow = menu.points.iter().take_while(too_slow).count();
+    for points in menu.points[slow..].chunks(TOGETHER) {
+        let fewest = points.iter().map(least).fold(most, u32::min);
+        price(menu, demand, terms, points, fewest, priced);
+        for (at, point) in points.iter().enumerate() {
+            let used = busy * point.stretch;
+            let crowded = (used - f64::from(most) * terms.utilisation_max).max(0.0);
+            for cores in least(point)..=most {
+                let n = f64::from(cores);
+                let running = used.min(n);
+                let power_w = running * point.running_w + (n - running) * point.idle_w;
+                let cost_w = power_w + priced[cores as usize - 1][at] + crowded * CROWDED_W;
+                if best.is_none_or(|best| cost_w < best.cost_w) {
+                    let setting = GroupAction { cores, frequency: point.frequency };
+                    best = Some(Choice { setting, cost_w });
+                }
             }
         }
     }
     best.unwrap_or(Choice { setting: menu.full(), cost_w: 0.0 })
+}
+
+/// What latency costs at some points with each number of cores from `fewest` on.
+fn price(
+    menu: &Menu,
+    demand: &Demand,
+    terms: &Terms,
+    points: &[Point],
+    fewest: u32,
+    priced: &mut Vec<Priced>,
+) {
+    priced.clear();
+    priced.resize(menu.cores_max as usize, [0.0; TOGETHER]);
+    let stretches = array::from_fn(|at| points[at.min(points.len() - 1)].stretch);
+    let priced = &mut priced[fewest as usize - 1..];
+    for scene in terms.scenes {
+        let per_us = terms.price_w * scene.weight * 1e-6;
+        add_costs(demand, scene, menu.cores_max, stretches, priced, |features| {
+            features.weighed(terms.weights) * per_us
+        });
+    }
+    if let Some((scene, limit_us)) = &terms.risk {
+        let harmless = demand.at(menu, menu.full(), &[*scene]).times(-1.0);
+        let full_w = f64::from(menu.cores_max) * menu.points.last().map_or(0.0, |p| p.running_w);
+        add_costs(demand, scene, menu.cores_max, stretches, priced, |features| {
+            let lost_us = features.plus(harmless).weighed(terms.weights);
+            let over = lost_us * scene.weight / limit_us.max(1e-3) - 1.0;
+            full_w * over.clamp(0.0, 1e3)
+        });
+    }
+}
+
+/// Adds what the requests of a scene cost at so many stretches, with all numbers of cores up to
+/// `cores_max` that there are entries for.
+#[inline]
+fn add_costs(
+    demand: &Demand,
+    scene: &Scene,
+    cores_max: u32,
+    stretches: [f64; TOGETHER],
+    priced: &mut [Priced],
+    cost_w: impl Fn(Features) -> f64,
+) {
+    let mut priced = priced.iter_mut();
+    let cores = cores_max + 1 - priced.len() as u32..=cores_max;
+    demand.station(scene.rate).waits(stretches, cores, scene.overload_s, |cores, waits_s| {
+        let turns = turns(scene.crowd, cores);
+        for ((sum, stretch), wait_s) in
+            priced.next().into_iter().flatten().zip(stretches).zip(waits_s)
+        {
+            *sum += cost_w(demand.features(stretch, wait_s, turns));
+        }
+    });
 }
 
 /// Cost of a core's worth of work that does not fit: more than any core could save.

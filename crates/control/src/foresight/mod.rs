@@ -88,7 +88,7 @@ pub struct Foresight {
     full_speed_us: Option<f64>,
     loss: Option<f64>,
     /// Room for the search.
-    priced: Vec<f64>,
+    priced: Vec<choice::Priced>,
     power_w: Option<f64>,
 }
 
