@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +30,9 @@ pytestmark = [
 HERE = Path(__file__).parent
 # How long after what begins a change the kill comes.
 STAGES = {"narrowing": (0.2, 1.2), "widening": (0.0, 1.2), "restoring": (0.0, 0.003)}
+SEED = 20261125
+CALLS_DRAWN = 60
+"""Of the system calls of a restore; `WATTIO_EVERY=1`: all of them, which takes long."""
 KILLS_OF_STAGE = 6
 KILLS_OF_STAGE_MAX = 60
 """So many, until enough came at the right moment: that is short where the machine is fast."""
@@ -119,3 +125,68 @@ def test_a_kill_leaves_no_thread_confined_after_restore(
             assert masks(pid) == before
             assert not place.snapshot.exists()
     assert caught > KILLS_OF_STAGE // 5, "after the first write"
+
+
+Call = tuple[str, int]
+"""A system call by name, and which of its kind it is, from 1."""
+
+
+def calls_of_restore(place: Place) -> list[Call]:
+    """Restore, and tell all the system calls that it takes, but for the first."""
+    log = place.folder / "calls"
+    command = ["strace", "-f", "-qq", "-o", str(log), str(BINARY), "restore", str(place.config)]
+    subprocess.run(command, check=True, capture_output=True, timeout=DEADLINE_S)
+    names = re.findall(r"^\d+ +(\w+)\(", log.read_text(), re.MULTILINE)
+    assert names.pop(0) == "execve"
+    seen: Counter[str] = Counter()
+    calls = []
+    for name in names:
+        seen[name] += 1
+        calls.append((name, seen[name]))
+    return calls
+
+
+def kill_restore(place: Place, call: Call) -> bool:
+    """Restore, and be killed instead of this call; whether it came to that."""
+    name, number = call
+    kill = f"inject={name}:signal=SIGKILL:when={number}"
+    command = ["strace", "-f", "-qq", "-e", f"trace={name}", "-e", kill]
+    restore = [*command, "-o", "/dev/null", str(BINARY), "restore", str(place.config)]
+    done = subprocess.run(restore, capture_output=True, timeout=DEADLINE_S)
+    return done.returncode == -signal.SIGKILL
+
+
+def confine(narrow: dict[int, set[int]]) -> None:
+    """Move threads to where a daemon had them."""
+    for task, mask in narrow.items():
+        os.sched_setaffinity(task, mask)
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+@pytest.mark.parametrize("count", [64, 500])
+def test_a_restore_that_is_killed_at_any_call_can_be_done_again(tmp_path: Path, count: int) -> None:
+    """Killed at one call and once more at another: the next one leaves no thread confined."""
+    dice = random.Random(SEED + count)
+    with threads(count) as pid:
+        before = masks(pid)
+        place = Place(tmp_path, configuration(pid, tmp_path), keeper=False)
+        with start("run", place) as daemon:
+            place.wait_for_windows(3)
+            daemon.send(signal.SIGKILL).end()
+            narrow, snapshot = masks(pid), place.snapshot.read_bytes()
+            assert all(narrow[task] != mask for task, mask in before.items() if mask == ALL)
+            calls = calls_of_restore(place)
+            assert masks(pid) == before
+        every = os.environ.get("WATTIO_EVERY")
+        tried = calls[:: int(every)] if every else dice.sample(calls, CALLS_DRAWN)
+        killed = 0
+        for call in tried:
+            confine(narrow)
+            place.snapshot.write_bytes(snapshot)
+            killed += kill_restore(place, call)
+            kill_restore(place, dice.choice(calls))
+            place.restore()
+            assert masks(pid) == before, call
+            assert not place.snapshot.exists(), call
+    assert killed > 0.95 * len(tried)
