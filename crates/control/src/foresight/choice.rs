@@ -190,10 +190,22 @@ impl Demand {
     pub fn at(&self, menu: &Menu, setting: GroupAction, scenes: &[Scene]) -> Features {
         let stretch = menu.points[menu.at(setting.frequency)].stretch;
         let cores = setting.cores.clamp(1, menu.cores_max);
+        self.mean(stretch, cores, scenes, |_, scene| {
+            self.station(scene.rate).wait_s(stretch, cores, scene.overload_s)
+        })
+    }
+
+    /// The same where the wait in each scene is known.
+    fn mean(
+        &self,
+        stretch: f64,
+        cores: u32,
+        scenes: &[Scene],
+        wait_s: impl Fn(usize, &Scene) -> f64,
+    ) -> Features {
         let (mut sum, mut weight) = (Features::default(), 0.0);
-        for scene in scenes {
-            let wait_s = self.station(scene.rate).wait_s(stretch, cores, scene.overload_s);
-            let features = self.features(stretch, wait_s, turns(scene.crowd, cores));
+        for (at, scene) in scenes.iter().enumerate() {
+            let features = self.features(stretch, wait_s(at, scene), turns(scene.crowd, cores));
             sum = sum.plus(features.times(scene.weight));
             weight += scene.weight;
         }
@@ -229,98 +241,141 @@ pub struct Choice {
 
 /// Points that are looked at together.
 const TOGETHER: usize = 4;
-/// What latency costs at some points, in watts.
-pub type Priced = [f64; TOGETHER];
+/// Something for each of these points.
+type Each = [f64; TOGETHER];
 
-/// The setting of least cost. `priced` is room for one entry for each core.
-pub fn best(menu: &Menu, demand: &Demand, terms: &Terms, priced: &mut Vec<Priced>) -> Choice {
+/// What a group's settings come to, but for the price: worked out once for all the prices that are
+/// tried. Entries are by scene, by points that are looked at together, and by cores from 1 on.
+#[derive(Clone, Debug, Default)]
+pub struct Outlook {
+    /// How long a task waits, in seconds.
+    waits_s: Vec<Each>,
+    /// What a request costs, in microseconds, with the weights of the terms.
+    costs_us: Vec<Each>,
+    /// What the risk costs, in watts; empty without one.
+    risk_w: Vec<Each>,
+    /// Room for what a choice adds up.
+    priced: Vec<Each>,
+}
+
+impl Outlook {
+    /// Works it out.
+    pub fn fill(&mut self, menu: &Menu, demand: &Demand, terms: &Terms) {
+        self.waits_s.clear();
+        self.costs_us.clear();
+        self.risk_w.clear();
+        for scene in terms.scenes {
+            each_setting(menu, demand, scene, |wait_s, features| {
+                self.waits_s.push(wait_s);
+                self.costs_us.push(features.map(|one| one.weighed(terms.weights)));
+            });
+        }
+        if let Some((scene, limit_us)) = &terms.risk {
+            let harmless = demand.at(menu, menu.full(), &[*scene]).times(-1.0);
+            let most_w =
+                f64::from(menu.cores_max) * menu.points.last().map_or(0.0, |p| p.running_w);
+            let cost_w = |features: Features| {
+                let lost_us = features.plus(harmless).weighed(terms.weights);
+                let over = lost_us * scene.weight / limit_us.max(1e-3) - 1.0;
+                most_w * over.clamp(0.0, 1e3)
+            };
+            each_setting(menu, demand, scene, |_, features| {
+                self.risk_w.push(features.map(cost_w));
+            });
+        }
+    }
+
+    /// [`Demand::at`] for the first of the scenes.
+    pub fn at(
+        &self,
+        menu: &Menu,
+        demand: &Demand,
+        setting: GroupAction,
+        scenes: &[Scene],
+    ) -> Features {
+        let point = menu.at(setting.frequency);
+        let cores = setting.cores.clamp(1, menu.cores_max);
+        let entry = point / TOGETHER * menu.cores_max as usize + cores as usize - 1;
+        demand.mean(menu.points[point].stretch, cores, scenes, |at, _| {
+            self.waits_s[at * entries(menu) + entry][point % TOGETHER]
+        })
+    }
+
+    /// Adds up what latency costs at all settings.
+    fn price(&mut self, menu: &Menu, terms: &Terms) {
+        let of_scene = entries(menu);
+        self.priced.clear();
+        self.priced.resize(of_scene, [0.0; TOGETHER]);
+        let add = |sums: &mut [Each], more: &[Each], times: f64| {
+            for (sums, more) in sums.iter_mut().zip(more) {
+                for (sum, more) in sums.iter_mut().zip(more) {
+                    *sum += more * times;
+                }
+            }
+        };
+        for (scene, costs_us) in terms.scenes.iter().zip(self.costs_us.chunks(of_scene)) {
+            add(&mut self.priced, costs_us, terms.price_w * scene.weight * 1e-6);
+        }
+        add(&mut self.priced, &self.risk_w, 1.0);
+    }
+}
+
+/// Entries of a scene.
+fn entries(menu: &Menu) -> usize {
+    menu.points.len().div_ceil(TOGETHER) * menu.cores_max as usize
+}
+
+/// Tells `each` the waits and the features of a scene at all settings of a group.
+#[inline]
+fn each_setting(
+    menu: &Menu,
+    demand: &Demand,
+    scene: &Scene,
+    mut each: impl FnMut(Each, [Features; TOGETHER]),
+) {
+    let station = demand.station(scene.rate);
+    for points in menu.points.chunks(TOGETHER) {
+        let stretches: Each = array::from_fn(|at| points[at.min(points.len() - 1)].stretch);
+        station.waits(stretches, 1..=menu.cores_max, scene.overload_s, |cores, waits_s| {
+            let turns = turns(scene.crowd, cores);
+            let features = |at: usize| demand.features(stretches[at], waits_s[at], turns);
+            each(waits_s, array::from_fn(features));
+        });
+    }
+}
+
+/// The setting of least cost, by an outlook for the same menu, demand, scenes and weights.
+pub fn best(menu: &Menu, demand: &Demand, terms: &Terms, outlook: &mut Outlook) -> Choice {
+    outlook.price(menu, terms);
     let mut best: Option<Choice> = None;
     let busy = terms.rate * demand.work_s + demand.others + demand.background;
-    let most = menu.cores_max;
-    // What does not fit at all goes on all cores; the price sees to the frequency.
-    let trusted = |point: &Point| f64::from(most) * point.stretch / terms.slowdown_max;
-    let least = |point: &Point| {
+    for (at, point) in menu.points.iter().enumerate() {
+        let used = busy * point.stretch;
+        let most = menu.cores_max;
+        // What does not fit at all goes on all cores; the price sees to the frequency.
+        let trusted = f64::from(most) * point.stretch / terms.slowdown_max;
         // Nobody tells how long the others wait.
         let room = demand.others * (demand.others_room - 1.0) * point.stretch;
-        let used = busy * point.stretch;
-        let least = ((used + room) / terms.utilisation_max).max(trusted(point) - 1e-9).ceil();
-        (least as u32).clamp(menu.cores_min, most)
-    };
-    // The lowest frequencies come first.
-    let too_slow = |point: &&Point| trusted(point) > f64::from(most) * (1.0 + 1e-9);
-    let slow = menu.points.iter().take_while(too_slow).count();
-    for points in menu.points[slow..].chunks(TOGETHER) {
-        let fewest = points.iter().map(least).fold(most, u32::min);
-        price(menu, demand, terms, points, fewest, priced);
-        for (at, point) in points.iter().enumerate() {
-            let used = busy * point.stretch;
-            let crowded = (used - f64::from(most) * terms.utilisation_max).max(0.0);
-            for cores in least(point)..=most {
-                let n = f64::from(cores);
-                let running = used.min(n);
-                let power_w = running * point.running_w + (n - running) * point.idle_w;
-                let cost_w = power_w + priced[cores as usize - 1][at] + crowded * CROWDED_W;
-                if best.is_none_or(|best| cost_w < best.cost_w) {
-                    let setting = GroupAction { cores, frequency: point.frequency };
-                    best = Some(Choice { setting, cost_w });
-                }
+        let least = ((used + room) / terms.utilisation_max).max(trusted - 1e-9).ceil();
+        if trusted > f64::from(most) * (1.0 + 1e-9) {
+            continue;
+        }
+        let least = (least as u32).clamp(menu.cores_min, most);
+        let crowded = (used - f64::from(most) * terms.utilisation_max).max(0.0);
+        let priced = &outlook.priced[at / TOGETHER * most as usize..];
+        for cores in least..=most {
+            let n = f64::from(cores);
+            let running = used.min(n);
+            let power_w = running * point.running_w + (n - running) * point.idle_w;
+            let priced_w = priced[cores as usize - 1][at % TOGETHER];
+            let cost_w = power_w + priced_w + crowded * CROWDED_W;
+            if best.is_none_or(|best| cost_w < best.cost_w) {
+                let setting = GroupAction { cores, frequency: point.frequency };
+                best = Some(Choice { setting, cost_w });
             }
         }
     }
     best.unwrap_or(Choice { setting: menu.full(), cost_w: 0.0 })
-}
-
-/// What latency costs at some points with each number of cores from `fewest` on.
-fn price(
-    menu: &Menu,
-    demand: &Demand,
-    terms: &Terms,
-    points: &[Point],
-    fewest: u32,
-    priced: &mut Vec<Priced>,
-) {
-    priced.clear();
-    priced.resize(menu.cores_max as usize, [0.0; TOGETHER]);
-    let stretches = array::from_fn(|at| points[at.min(points.len() - 1)].stretch);
-    let priced = &mut priced[fewest as usize - 1..];
-    for scene in terms.scenes {
-        let per_us = terms.price_w * scene.weight * 1e-6;
-        add_costs(demand, scene, menu.cores_max, stretches, priced, |features| {
-            features.weighed(terms.weights) * per_us
-        });
-    }
-    if let Some((scene, limit_us)) = &terms.risk {
-        let harmless = demand.at(menu, menu.full(), &[*scene]).times(-1.0);
-        let full_w = f64::from(menu.cores_max) * menu.points.last().map_or(0.0, |p| p.running_w);
-        add_costs(demand, scene, menu.cores_max, stretches, priced, |features| {
-            let lost_us = features.plus(harmless).weighed(terms.weights);
-            let over = lost_us * scene.weight / limit_us.max(1e-3) - 1.0;
-            full_w * over.clamp(0.0, 1e3)
-        });
-    }
-}
-
-/// Adds what the requests of a scene cost at so many stretches, with all numbers of cores up to
-/// `cores_max` that there are entries for.
-#[inline]
-fn add_costs(
-    demand: &Demand,
-    scene: &Scene,
-    cores_max: u32,
-    stretches: [f64; TOGETHER],
-    priced: &mut [Priced],
-    cost_w: impl Fn(Features) -> f64,
-) {
-    let mut priced = priced.iter_mut();
-    let cores = cores_max + 1 - priced.len() as u32..=cores_max;
-    demand.station(scene.rate).waits(stretches, cores, scene.overload_s, |cores, waits_s| {
-        let turns = turns(scene.crowd, cores);
-        for ((sum, stretch), wait_s) in
-            priced.next().into_iter().flatten().zip(stretches).zip(waits_s)
-        {
-            *sum += cost_w(demand.features(stretch, wait_s, turns));
-        }
-    });
 }
 
 /// Cost of a core's worth of work that does not fit: more than any core could save.

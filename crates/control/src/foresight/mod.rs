@@ -29,7 +29,7 @@ mod tail;
 pub use settings::ForesightSettings;
 
 use background::Background;
-use choice::{Demand, Features, Menu, Scene};
+use choice::{Demand, Features, Menu, Outlook, Scene};
 use estimate::Estimate;
 use guard::Guard;
 use load::Load;
@@ -87,8 +87,8 @@ pub struct Foresight {
     /// Of the last window with requests.
     full_speed_us: Option<f64>,
     loss: Option<f64>,
-    /// Room for the search.
-    priced: Vec<choice::Priced>,
+    /// One for each group, of the last step.
+    outlooks: Vec<Outlook>,
     power_w: Option<f64>,
 }
 
@@ -132,7 +132,7 @@ impl Foresight {
             tails: Tails::default(),
             full_speed_us: None,
             loss: None,
-            priced: Vec::new(),
+            outlooks: vec![Outlook::default(); menus.len()],
             power_w: None,
             menus,
             limits,

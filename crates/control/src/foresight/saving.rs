@@ -8,13 +8,10 @@ use wattio_law::{Action, DriveAction, GroupAction, Observation};
 use wattio_units::Seconds;
 
 impl Foresight {
-    /// The choice for all groups at a price.
+    /// The choice for all groups at a price, by their outlooks.
     fn choose(&mut self, demands: &[Demand], terms: &Terms) -> Vec<Choice> {
-        let mut priced = std::mem::take(&mut self.priced);
-        let pairs = self.menus.iter().zip(demands);
-        let choices = pairs.map(|(menu, demand)| best(menu, demand, terms, &mut priced)).collect();
-        self.priced = priced;
-        choices
+        let groups = self.menus.iter().zip(demands).zip(&mut self.outlooks);
+        groups.map(|((menu, demand), outlook)| best(menu, demand, terms, outlook)).collect()
     }
 
     /// What the setting is expected to cost a request, with the weights at their worst.
@@ -25,9 +22,12 @@ impl Foresight {
         scenes: &[Scene],
         weights: [f64; 3],
     ) -> f64 {
-        let setting: Vec<_> = choices.iter().map(|choice| choice.setting).collect();
-        let here = self.features(demands, &setting, scenes);
-        let full = self.features(demands, &self.full_setting(), scenes);
+        let (mut here, mut full) = (Features::default(), Features::default());
+        let groups = demands.iter().zip(&self.menus).zip(&self.outlooks);
+        for (((demand, menu), outlook), choice) in groups.zip(choices) {
+            here = here.plus(outlook.at(menu, demand, choice.setting, scenes));
+            full = full.plus(outlook.at(menu, demand, menu.full(), scenes));
+        }
         here.plus(full.times(-1.0)).weighed(weights).max(0.0)
     }
 
@@ -68,6 +68,9 @@ impl Foresight {
             risk: self.risk(&demands),
             slowdown_max: self.trust,
         };
+        for ((menu, demand), outlook) in self.menus.iter().zip(&demands).zip(&mut self.outlooks) {
+            outlook.fill(menu, demand, &terms);
+        }
         self.begin_prices(&demands, &terms, &scenes[..usual], full_speed_us);
         terms.price_w = self.price_w();
         let mut choices = self.choose(&demands, &terms);

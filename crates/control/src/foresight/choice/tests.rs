@@ -16,6 +16,12 @@ fn scene(rate: f64) -> Scene {
     Scene { rate, weight: rate, overload_s: 0.0, crowd: 0.0 }
 }
 
+fn chosen(menu: &Menu, demand: &Demand, terms: &Terms) -> Choice {
+    let mut outlook = Outlook::default();
+    outlook.fill(menu, demand, terms);
+    best(menu, demand, terms, &mut outlook)
+}
+
 /// The cost of one setting, as the documentation says it.
 fn cost(menu: &Menu, demand: &Demand, point: &Point, cores: u32, terms: &Terms) -> f64 {
     let (x, n, rate) = (point.stretch, f64::from(cores), terms.rate);
@@ -46,7 +52,7 @@ proptest! {
             scenes: &scenes, rate, weights: [1.0, 1.0, 0.0], price_w, utilisation_max: 0.97,
             risk: None, slowdown_max: 100.0,
         };
-        let found = best(&menu, &demand, &terms, &mut Vec::new());
+        let found = chosen(&menu, &demand, &terms);
         let mut least_w = f64::INFINITY;
         for point in &menu.points {
             let busy = (rate * demand.work_s + background) * point.stretch;
@@ -57,6 +63,28 @@ proptest! {
             }
         }
         prop_assert!((found.cost_w - least_w).abs() < 1e-6 * least_w, "{found:?} {least_w}");
+    }
+}
+
+#[test]
+fn an_outlook_has_the_features_of_every_setting() {
+    let (menu, scenes) = (menu(true), [scene(100.0), Scene { crowd: 5.0, ..scene(9e4) }]);
+    let demand = Demand { work_s: 20e-6, visits: 2.0, background: 0.5, ..Demand::default() };
+    let terms = Terms {
+        scenes: &scenes,
+        rate: 100.0,
+        weights: [1.0; 3],
+        price_w: 0.0,
+        utilisation_max: 0.97,
+        risk: None,
+        slowdown_max: 100.0,
+    };
+    let mut outlook = Outlook::default();
+    outlook.fill(&menu, &demand, &terms);
+    for (cores, point) in (1..=8).flat_map(|cores| menu.points.iter().map(move |p| (cores, p))) {
+        let setting = GroupAction { cores, frequency: point.frequency };
+        let found = outlook.at(&menu, &demand, setting, &scenes);
+        assert_eq!(found, demand.at(&menu, setting, &scenes));
     }
 }
 
@@ -92,10 +120,10 @@ fn a_risk_that_is_too_great_is_not_taken() {
         risk: None,
         slowdown_max: 100.0,
     };
-    let free = best(&menu, &demand, &terms, &mut Vec::new()).setting;
+    let free = chosen(&menu, &demand, &terms).setting;
     let burst = Scene { rate: 2e5, weight: 8e3, overload_s: 0.04, crowd: 2000.0 };
     terms.risk = Some((burst, 1.0));
-    let careful = best(&menu, &demand, &terms, &mut Vec::new()).setting;
+    let careful = chosen(&menu, &demand, &terms).setting;
     assert!(free.cores < 4);
     assert_eq!(careful, menu.full());
 }
