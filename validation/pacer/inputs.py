@@ -116,7 +116,7 @@ def _law() -> list[Entry]:
 def _workloads() -> list[Entry]:
     length = (
         "A steady simulated load needs less: after the warm-up it stays as it is, and the intervals"
-        " over five seeds are narrower than the deviations. The day takes the full 300 s."
+        " over five seeds are narrower than the deviations. The day takes half an hour."
     )
     pressure = "results.burst.pressure_percent"
     return [
