@@ -1,8 +1,10 @@
 //! The oracle against every policy and a sweep of fixed settings, on one load of each kind, or on all
-//! twenty-one. Slow: part of `make test-system`, which runs what is ignored in files of this name.
+//! twenty-two. Slow: part of `make test-system`, which runs what is ignored in files of this name.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up its load has failed")]
 
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
 use std::path::Path;
 use wattio_control::{Settings, Value, build, policies};
 use wattio_law::Bound;
@@ -18,11 +20,12 @@ struct Trial {
     load: Box<dyn Fn() -> Result<Load, LoadError> + Sync>,
 }
 
-/// One of each kind: a steady rate, changes within a slot, drives that sleep, a trace, and the server
-/// of many cores. The others repeat these at other rates and lengths.
-const OFTEN: [&str; 5] = [
+/// One of each kind: a steady rate, changes within a slot, heavy tails, drives that sleep, a trace, and
+/// the server of many cores. The others repeat these at other rates and lengths.
+const OFTEN: [&str; 6] = [
     "small steady 2 k",
     "small 0.3 s on and off",
+    "small Pareto",
     "small lone bursts",
     "pgbench",
     "dorado 0.3 s on and off",
@@ -65,6 +68,13 @@ fn sine(span_s: f64, mean: f64) -> Vec<(f64, f64)> {
     (0..(span_s as usize)).map(|at| (1.0, rate(at))).collect()
 }
 
+/// Spans and rates with heavy tails: Pareto, shape 1.3.
+fn pareto(count: usize, seed: u64) -> Vec<(f64, f64)> {
+    let mut dice = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut draw = |least: f64| least * (1.0 - dice.random::<f64>()).powf(-1.0 / 1.3);
+    (0..count).map(|_| (draw(0.4), draw(850.0))).collect()
+}
+
 fn trials() -> Vec<Trial> {
     vec![
         phases("small steady 2 k", SMALL, vec![(40.0, 2e3)]),
@@ -86,6 +96,7 @@ fn trials() -> Vec<Trial> {
         phases("small almost idle", SMALL, vec![(60.0, 5.0)]),
         // Half of the slots without a request: each choice let drives sleep that the next woke.
         phases("small lone bursts", SMALL, alternating(80, 0.75, 0.5, 8.0)),
+        phases("small Pareto", SMALL, pareto(30, 1)),
         trace("pgbench", 1.0),
         trace("pgbench x20", 20.0),
         trace("pgbench x60", 60.0),
