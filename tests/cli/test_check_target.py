@@ -47,7 +47,7 @@ def test_a_policy_makes_it_no_policy_file(
     ("more", "message"),
     [
         ("read_onyl = true\n", "read_only"),
-        ("[memory]\ncache = 5\n", "line 7: memory.cache: invalid type: integer `5`, expected a data size"),
+        ("[memory]\ncache = 5\n", "line 7: memory.cache: invalid type: integer `5`, expected a"),
         ('[policy]\nname = "native"\nsettings = { plf = 2 }\n', "policy"),
         ('[[export]]\nname = "disk"\ndevices = ["/dev/sdc"]\n', "export[1].name"),
     ],
