@@ -49,6 +49,7 @@ daemon: needs ## Build the daemon, wattiod, and its tests.
 
 .PHONY: test-system
 test-system: build daemon ## Run the tests that need root, Debian packages, servers or long.
+	$(UV) sync --locked --quiet --inexact --group readers
 	cargo test --workspace --locked --quiet --lib --test 'conformance*' --test 'sources*' -- --ignored --show-output
 	$(RUN) pytest -m "(system or slow) and not alone and not installed" -n $(WORKERS) --dist loadscope --no-loadscope-reorder $(TELLING)
 	$(RUN) pytest -m "(system or slow) and alone and not installed" $(TELLING)

@@ -1,6 +1,6 @@
-"""Steps of a job opened by readers of the field, where they are installed.
+"""Steps of a job opened by readers of the field: VTK's, which ParaView has, and xarray.
 
-uv pip install vtk xarray h5netcdf
+They come with the group `readers` of the project's dependencies.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ import pytest
 from hpcio import io_library
 from hpcio.io_library import KINDS, Array, Rank
 
-pytestmark = pytest.mark.skipif(shutil.which("cargo") is None, reason="needs cargo")
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(shutil.which("cargo") is None, reason="needs cargo"),
+]
 
 SHAPES = (5,), (3, 4), (2, 3, 4)
 TIMES = 0.25, 0.75

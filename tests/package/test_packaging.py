@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import trustme
 
 ROOT = Path(__file__).parents[2]
 SYSTEMD = ROOT / "packaging" / "systemd"
@@ -153,7 +154,14 @@ def test_what_an_example_leaves_out_is_right_too(example: Path, tmp_path: Path) 
 @pytest.mark.skipif(not TARGET_BINARY.exists(), reason="make daemon builds it")
 def test_the_example_of_the_target_is_right_with_what_it_leaves_out(tmp_path: Path) -> None:
     """`listen` is what the socket unit passes; the volume lies where the service may write."""
-    text = TARGET_CONFIG.read_text()
+    # Certificates that are named are read, too.
+    authority = trustme.CA()
+    own = authority.issue_cert("localhost")
+    own.cert_chain_pems[0].write_to_path(tmp_path / "certificate.pem")
+    own.private_key_pem.write_to_path(tmp_path / "key.pem")
+    (tmp_path / "key.pem").chmod(0o600)
+    authority.cert_pem.write_to_path(tmp_path / "clients.pem")
+    text = TARGET_CONFIG.read_text().replace("/etc/wattio-target/", f"{tmp_path}/")
     whole = re.sub(r"^#(?=\S)", "", text, flags=re.MULTILINE)
     assert whole.count("[[export]]") == 2
     for part in (text, whole):
