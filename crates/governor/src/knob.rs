@@ -1,6 +1,7 @@
 //! What a governor can turn: knobs, and the places of the machine that they write to.
 
 use crate::cpus::Cpus;
+use crate::snapshot::Saved;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -109,6 +110,13 @@ pub trait MachineView: Send {
     ) -> String {
         let ours = marks.is_empty() || marks.iter().any(|mark| self.took(address, mark, found));
         if ours { original.to_owned() } else { found.to_owned() }
+    }
+
+    /// The places that bear a mark of one of these because they were born to it, and are not among
+    /// them, with what they would hold had nothing been written: a process inherits the processors
+    /// of the one that it is born to.
+    fn heirs(&mut self, _of: &[Saved]) -> Vec<Saved> {
+        Vec::new()
     }
 
     /// Whether what was written outlives a restart of the machine.

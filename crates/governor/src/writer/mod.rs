@@ -25,6 +25,17 @@ struct Held {
     rank: u64,
 }
 
+impl Held {
+    fn saved(&self, address: &Address) -> Saved {
+        Saved {
+            address: address.clone(),
+            value: self.original.clone(),
+            knob: self.knob.clone(),
+            marks: self.marks.clone(),
+        }
+    }
+}
+
 /// What is known of the last write to a held place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Written {
@@ -182,6 +193,12 @@ impl RestorableWriter {
         applied: &mut Applied,
     ) -> Result<(), SnapshotError> {
         let (mut new, mut marked) = (Vec::new(), Vec::new());
+        let known = |at: &Address| self.held.contains_key(at) || self.released.contains(at);
+        if assignments.iter().any(|assignment| !known(&assignment.address)) {
+            // What was born to a confined process shows its own value nowhere.
+            let held = self.snapshot().saved;
+            new.extend(self.adopt(&held));
+        }
         for Assignment { address, target, endangers } in assignments {
             let Target::Set(value) = target else { continue };
             if !self.released.contains(address) && !self.held.contains_key(address) {
@@ -338,6 +355,9 @@ impl RestorableWriter {
             return None;
         }
         let knob = self.held.get(address).map(|held| held.knob.clone()).unwrap_or_default();
+        let before: Vec<_> =
+            self.held.get(address).map(|held| held.saved(address)).into_iter().collect();
+        self.adopt(&before);
         if !self.machine.has_parts(address) || self.put_parts_back(address).is_ok() {
             self.forget(address);
         }
@@ -346,6 +366,23 @@ impl RestorableWriter {
         let _ = self.store.save(&self.snapshot());
         let (address, written) = (address.clone(), written.to_owned());
         Some(Note::Foreign { knob, address, written, found })
+    }
+
+    /// Holds the heirs of places whose old values are saved, with what would be theirs; answers
+    /// those that are new.
+    fn adopt(&mut self, of: &[Saved]) -> Vec<Address> {
+        let mut new = Vec::new();
+        for Saved { address, value, knob, marks } in self.machine.heirs(of) {
+            if self.held.contains_key(&address) || self.released.contains(&address) {
+                continue;
+            }
+            self.hold(&knob, address.clone(), value);
+            if let Some(held) = self.held.get_mut(&address) {
+                held.marks = marks;
+            }
+            new.push(address);
+        }
+        new
     }
 
     fn hold(&mut self, knob: &str, address: Address, original: String) {
@@ -373,12 +410,7 @@ impl RestorableWriter {
         let mut held: Vec<_> = self.held.iter().collect();
         held.sort_by_key(|(_, held)| held.rank);
         let mut snapshot = Snapshot::new(&*self.boot_id);
-        snapshot.saved.extend(held.into_iter().map(|(address, held)| Saved {
-            address: address.clone(),
-            value: held.original.clone(),
-            knob: held.knob.clone(),
-            marks: held.marks.clone(),
-        }));
+        snapshot.saved.extend(held.into_iter().map(|(address, held)| held.saved(address)));
         snapshot
     }
 }

@@ -30,21 +30,19 @@ impl RestorableWriter {
     /// # Errors
     /// When the snapshot could not be brought up to date; the machine is restored all the same.
     pub fn restore(&mut self) -> Result<Restored, SnapshotError> {
+        /// Some are born while others are put back.
+        const GENERATIONS_MAX: usize = 8;
         let mut outcome = Restored::default();
         // First, while it can still be told whose a change is: our own writes change other places
         // as a side effect.
         self.leave_to_others(&mut outcome);
-        let rank = |(address, held): (&Address, &Held)| {
-            (!self.machine.has_parts(address), held.rank, address.clone())
-        };
-        let mut waiting: Vec<_> = self.held.iter().map(rank).collect();
-        waiting.sort_by(|a, b| b.cmp(a));
-        loop {
-            let before = waiting.len();
-            self.machine.share_time(false);
-            outcome.left.clear();
-            waiting = self.restore_all(waiting, &mut outcome);
-            if waiting.is_empty() || waiting.len() == before {
+        // Heirs are found by their parents, which the snapshot names until the end: what is killed
+        // here can be done again.
+        let parents = self.snapshot().saved;
+        self.adopt(&parents);
+        for _ in 0..GENERATIONS_MAX {
+            self.restore_held(&mut outcome);
+            if self.adopt(&parents).is_empty() {
                 break;
             }
         }
@@ -54,6 +52,24 @@ impl RestorableWriter {
             self.store.save(&self.snapshot())?;
         }
         Ok(outcome)
+    }
+
+    /// Puts back what is held, as far as that is possible.
+    fn restore_held(&mut self, outcome: &mut Restored) {
+        let rank = |(address, held): (&Address, &Held)| {
+            (!self.machine.has_parts(address), held.rank, address.clone())
+        };
+        let mut waiting: Vec<_> = self.held.iter().map(rank).collect();
+        waiting.sort_by(|a, b| b.cmp(a));
+        loop {
+            let before = waiting.len();
+            self.machine.share_time(false);
+            outcome.left.clear();
+            waiting = self.restore_all(waiting, outcome);
+            if waiting.is_empty() || waiting.len() == before {
+                break;
+            }
+        }
     }
 
     /// Releases the places that hold neither what was written nor the old value.

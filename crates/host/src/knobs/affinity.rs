@@ -5,8 +5,8 @@
 //! A process or thread that fits two groups belongs to the first.
 //!
 //! All processes of the host are searched when one that was known ended, soon after that, as a server
-//! takes a while to come back, and now and then: one that is born to a known one inherits its cores
-//! and can wait.
+//! takes a while to come back, when cores are given back, and now and then: one that is born to a known
+//! one inherits its cores, and can wait until there are more.
 
 use super::Opened;
 use crate::Root;
@@ -15,7 +15,9 @@ use crate::machine::affinity::{Masks, address};
 use crate::processes::{self, ProcessId, ProcessPattern};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
-use wattio_governor::{Assignment, Cpus, Knob, Layer, MachineError, MachineView, Setting};
+use wattio_governor::{
+    Address, Assignment, Cpus, Knob, Layer, MachineError, MachineView, Saved, Setting,
+};
 
 pub(super) const NAME: &str = "cpu.affinity";
 
@@ -40,6 +42,8 @@ struct AffinityKnob {
     between: u32,
     /// The processes seen, with their own masks.
     seen: BTreeMap<ProcessId, Seen>,
+    /// The active cores of each group at the last call.
+    active: Vec<Cpus>,
 }
 
 /// A process that was seen before.
@@ -48,6 +52,8 @@ struct Seen {
     own: Masks,
     /// The masks it was given.
     given: Masks,
+    /// What was given to its main thread, and is not its own, since it was seen.
+    marks: BTreeSet<String>,
 }
 
 impl AffinityConfig {
@@ -58,8 +64,15 @@ impl AffinityConfig {
             return Err("no group names processes: processes = { comm = \"…\" }".to_owned());
         }
         let between = ASKED_BETWEEN_SEARCHES_MAX;
-        let (root, members, seen) = (root.clone(), Vec::new(), BTreeMap::new());
-        Ok(Box::new(AffinityKnob { root, groups, members, asked: between, between, seen }))
+        Ok(Box::new(AffinityKnob {
+            root: root.clone(),
+            groups,
+            members: Vec::new(),
+            asked: between,
+            between,
+            seen: BTreeMap::new(),
+            active: Vec::new(),
+        }))
     }
 }
 
@@ -84,6 +97,21 @@ impl AffinityKnob {
         self.asked = 0;
     }
 
+    /// What would be the masks of members that were not seen before and were born to one that was.
+    fn heirs(&self, machine: &mut dyn MachineView) -> BTreeMap<Address, String> {
+        if self.members.iter().flatten().all(|id| self.seen.contains_key(id)) {
+            return BTreeMap::new();
+        }
+        let seen = self.seen.iter().map(|(id, seen)| Saved {
+            address: address(id),
+            value: seen.own.to_string(),
+            knob: NAME.to_owned(),
+            marks: seen.marks.clone(),
+        });
+        let heirs = machine.heirs(&seen.collect::<Vec<_>>());
+        heirs.into_iter().map(|heir| (heir.address, heir.value)).collect()
+    }
+
     /// The masks of the members; `None` if one of them ended.
     fn confine(
         &mut self,
@@ -91,6 +119,7 @@ impl AffinityKnob {
         machine: &mut dyn MachineView,
     ) -> Result<Option<Vec<Assignment>>, MachineError> {
         let mut assignments = Vec::new();
+        let heirs = self.heirs(machine);
         let groups = self.groups.iter().zip(&setting.groups).zip(&self.members);
         for (((cores, _), group), ids) in groups {
             for id in ids {
@@ -100,10 +129,13 @@ impl AffinityKnob {
                     now => now?,
                 };
                 let Ok(now) = now.parse::<Masks>() else { continue };
-                let seen = self.seen.entry(id.clone());
-                let seen = seen.or_insert_with(|| Seen { own: now.clone(), given: now.clone() });
+                let seen = self.seen.entry(id.clone()).or_insert_with(|| {
+                    let own = heirs.get(&address).and_then(|own| own.parse().ok());
+                    let own = own.unwrap_or_else(|| now.clone());
+                    Seen { own, given: now.clone(), marks: BTreeSet::new() }
+                });
                 seen.learn(&now);
-                seen.given = seen.own.map(|own| confined(own, cores, &group.active));
+                seen.give(seen.own.map(|own| confined(own, cores, &group.active)));
                 assignments.push(Assignment::new(address, seen.given.to_string()));
             }
         }
@@ -112,6 +144,13 @@ impl AffinityKnob {
 }
 
 impl Seen {
+    fn give(&mut self, given: Masks) {
+        if given.default != self.own.default {
+            self.marks.insert(given.default.to_string());
+        }
+        self.given = given;
+    }
+
     /// Takes note of threads that pinned themselves since.
     fn learn(&mut self, now: &Masks) {
         for (thread, mask) in &now.threads {
@@ -152,7 +191,11 @@ impl Knob for AffinityKnob {
     ) -> Result<Vec<Assignment>, MachineError> {
         /// At most this many processes end between a search and its use.
         const SEARCHES_MAX: u32 = 3;
-        if self.asked >= self.between {
+        let active: Vec<_> = setting.groups.iter().map(|group| group.active.clone()).collect();
+        let grew = |(before, now): (&Cpus, &Cpus)| !now.without(before).is_empty();
+        let wider = self.active.iter().zip(&active).any(grew);
+        self.active = active;
+        if wider || self.asked >= self.between {
             self.search();
             self.between = (2 * self.between).min(ASKED_BETWEEN_SEARCHES_MAX);
         }
@@ -171,6 +214,12 @@ impl Knob for AffinityKnob {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::LinuxMachine;
+    use std::io::{BufRead, Write};
+    use std::process::{Child, Command, Stdio};
+    use wattio_governor::{FileStore, GroupSetting, RestorableWriter};
+    use wattio_law::DriveAction;
+    use wattio_units::Hertz;
 
     fn cpus(text: &str) -> Cpus {
         text.parse().unwrap()
@@ -185,10 +234,122 @@ mod tests {
         assert_eq!(confined("8", "0-1"), "8", "no core of the group");
     }
 
+    /// A shell that starts another one, both under a name that nobody else has, when it is told to.
+    struct Family {
+        parent: Child,
+        name: String,
+        born: u32,
+        _folder: tempfile::TempDir,
+    }
+
+    impl Family {
+        fn start() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let name = format!("heir{}", std::process::id());
+            let shell = folder.path().join(&name);
+            std::os::unix::fs::symlink("/bin/sh", &shell).unwrap();
+            // A shell's background has no standard input.
+            let script = "echo; exec 3<&0; read _; \"$0\" -c 'read _ <&3; :' & echo $!; read _";
+            let (input, output) = (Stdio::piped(), Stdio::piped());
+            let mut parent = Command::new(&shell);
+            parent.arg("-c").arg(script).arg(&shell).stdin(input).stdout(output);
+            let parent = parent.spawn().unwrap();
+            let mut started = Self { parent, name, born: 0, _folder: folder };
+            started.line();
+            started
+        }
+
+        /// What it says next; it says nothing before it is asked.
+        fn line(&mut self) -> String {
+            let mut line = String::new();
+            let output = self.parent.stdout.as_mut().unwrap();
+            std::io::BufReader::new(output).read_line(&mut line).unwrap();
+            line
+        }
+
+        fn bear(&mut self) {
+            writeln!(self.parent.stdin.as_mut().unwrap()).unwrap();
+            self.born = self.line().trim().parse().unwrap();
+        }
+
+        /// Where both may run.
+        fn masks(&self) -> [Cpus; 2] {
+            [self.parent.id(), self.born]
+                .map(|pid| processes::allowed(&Root::default(), pid, pid).unwrap())
+        }
+    }
+
+    impl Drop for Family {
+        fn drop(&mut self) {
+            // Both read from it, and end with it.
+            drop(self.parent.stdin.take());
+            let _ = self.parent.wait();
+        }
+    }
+
+    /// It kept the few processors of its parent for ever: with all active, after a stop, and after
+    /// a kill, where all that is left is the snapshot.
+    #[test]
+    fn what_is_born_to_a_confined_process_gets_its_parents_processors() {
+        let me = std::process::id();
+        let all = processes::allowed(&Root::default(), me, me).unwrap();
+        let few = Cpus::from_iter(all.iter().take(1));
+        if all == few {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let open = || {
+            let machine = Box::new(LinuxMachine::new(Root::default(), &[]).unwrap());
+            let store = Box::new(FileStore::new(folder.path().join("snapshot.json")));
+            RestorableWriter::open(machine, store, "boot").unwrap().0
+        };
+        for end in ["full speed", "stop", "kill"] {
+            let mut family = Family::start();
+            let group = Group {
+                order: all.iter().collect(),
+                processes: Some(ProcessPattern::Comm(family.name.clone())),
+                ..Group::default()
+            };
+            let mut knob = AffinityConfig {}.open(&Root::default(), &[group]).unwrap();
+            let mut writer = open();
+            let mut set = |writer: &mut RestorableWriter, active: &Cpus| {
+                let assignments = knob.assignments(&setting(active), writer.look()).unwrap();
+                assert_eq!(writer.apply(NAME, &assignments).notes, []);
+            };
+            set(&mut writer, &few);
+            family.bear();
+            assert_eq!(family.masks(), [few.clone(), few.clone()], "{end}");
+            match end {
+                "full speed" => set(&mut writer, &all),
+                "stop" => drop(writer.restore().unwrap()),
+                _ => {
+                    std::mem::forget(writer);
+                    writer = open();
+                }
+            }
+            assert_eq!(family.masks(), [all.clone(), all.clone()], "{end}");
+            assert_eq!(writer.restore().unwrap().left, []);
+            assert_eq!(family.masks(), [all.clone(), all.clone()], "{end}");
+        }
+    }
+
+    fn setting(active: &Cpus) -> Setting {
+        Setting {
+            groups: vec![GroupSetting { active: active.clone(), frequency: Hertz(1e9) }],
+            drives: DriveAction::default(),
+            background: Vec::new(),
+            background_share: 1.0,
+            full_speed: false,
+            at_full: Cpus::default(),
+            held_back: Vec::new(),
+        }
+    }
+
     #[test]
     fn a_thread_that_pins_itself_meanwhile_is_learned_and_one_that_inherits_is_not() {
         let masks = |text: &str| text.parse::<Masks>().unwrap();
-        let mut seen = Seen { own: masks("0-3;5@1=3"), given: masks("0-1") };
+        let (own, given) = (masks("0-3;5@1=3"), masks("0-1"));
+        let mut seen = Seen { own, given, marks: BTreeSet::new() };
         seen.learn(&masks("0-1;5@1=0-1;6@2=1"));
         assert_eq!(seen.own, masks("0-3;5@1=3;6@2=1"));
     }

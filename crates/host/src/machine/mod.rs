@@ -33,7 +33,7 @@ use crate::kept_files::KeptFiles;
 use error::AccessError;
 use program::Budget;
 use std::collections::BTreeSet;
-use wattio_governor::{Address, Machine, MachineError, MachineView};
+use wattio_governor::{Address, Machine, MachineError, MachineView, Saved};
 use wattio_units::Seconds;
 
 /// The host that the process runs on, or a folder that is shaped like one.
@@ -154,6 +154,10 @@ impl MachineView for LinuxMachine {
             "affinity" => affinity::put_back(&self.root, address.rest(), original, marks, found),
             _ => original.to_owned(),
         }
+    }
+
+    fn heirs(&mut self, of: &[Saved]) -> Vec<Saved> {
+        affinity::heirs(&self.root, of)
     }
 
     fn outlives_boot(&self, address: &Address) -> bool {

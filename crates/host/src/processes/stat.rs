@@ -8,6 +8,8 @@ const KERNEL: u64 = 0x0020_0000;
 /// One process or thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
+    /// The number of the process that it was born to, or of whoever took it over since.
+    pub parent: u32,
     /// When it started, in clock ticks since boot: with the number it identifies it for good.
     pub start: u64,
     /// Whether it ended and only waits for its parent to notice.
@@ -26,11 +28,13 @@ pub fn parse(text: &str) -> Option<Stat> {
     // The name is in parentheses and may itself hold blanks and parentheses.
     let (_, rest) = text.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
-    // Counted from 1 in the manual, state is 3, flags 9, starttime 22.
+    // Counted from 1 in the manual, state is 3, ppid 4, flags 9, starttime 22.
     let state = fields.next()?;
-    let flags: u64 = fields.nth(5)?.parse().ok()?;
+    let parent = fields.next()?.parse().ok()?;
+    let flags: u64 = fields.nth(4)?.parse().ok()?;
     let start = fields.nth(12)?.parse().ok()?;
     Some(Stat {
+        parent,
         start,
         ended: matches!(state, "Z" | "X" | "x"),
         stopped: state == "T",
@@ -48,7 +52,7 @@ mod tests {
     fn a_name_may_hold_anything() {
         let text = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 0 0 0 3 4 0 0 20 0 7 0 5678 1000 2 3";
         let stat = parse(text).unwrap();
-        assert_eq!(stat.start, 5678);
+        assert_eq!((stat.parent, stat.start), (1, 5678));
         assert!(!stat.ended && !stat.stopped && !stat.fixed && !stat.kernel);
         assert!(parse(&text.replace(" S ", " T ")).unwrap().stopped);
     }

@@ -17,6 +17,9 @@
 //! one, and one that somebody set to another keeps that. So a daemon that was killed with half of
 //! the threads put back is told from one whose server pinned half of them.
 //!
+//! A process that is born to a confined one inherits its mask, too. It is told by its parents, as far
+//! as these live: what it bears of their marks is not its own.
+//!
 //! Masks are read with `sched_getaffinity(2)`, which leaves out processors that are off.
 
 mod masks;
@@ -31,10 +34,13 @@ use crate::{Root, processes};
 use masks::numbered;
 use std::collections::{BTreeMap, BTreeSet};
 use tasks::{LinuxTasks, Tasks, listed};
-use wattio_governor::{Address, Cpus};
+use wattio_governor::{Address, Cpus, Saved};
 
 /// How often the threads are listed again to catch new ones.
 const PASSES_MAX: usize = 16;
+
+/// How many generations a mask is followed.
+const PARENTS_MAX: usize = 64;
 
 /// A process or thread, and its masks.
 #[must_use]
@@ -182,16 +188,58 @@ fn back(
         return if now.agrees(&old) { found.to_owned() } else { original.to_owned() };
     }
     let everything = tasks.everything(id.pid);
-    let written = marks.iter().filter_map(|mark| mark.parse::<Cpus>().ok());
-    // A mask reads as its part that is in the group and online.
-    let seen = |mask: Cpus| {
-        let narrowed = everything.as_ref().map(|everything| mask.and(everything));
-        [Some(mask), narrowed.filter(|mask| !mask.is_empty())]
-    };
-    let ours: BTreeSet<Cpus> = written.flat_map(seen).flatten().collect();
+    let ours = written(marks, everything.as_ref());
     let lives = |&(thread, start): &ThreadId| tasks.start_of(id.pid, thread) == Some(start);
     let target = now.put_back(&old, |mask| ours.contains(mask), everything.as_ref(), lives);
     target.to_string()
+}
+
+/// What the marks look like where a process may run on `everything`: a mask reads as its part that is
+/// in the group and online.
+fn written(marks: &BTreeSet<String>, everything: Option<&Cpus>) -> BTreeSet<Cpus> {
+    let written = marks.iter().filter_map(|mark| mark.parse::<Cpus>().ok());
+    let seen = |mask: Cpus| {
+        let narrowed = everything.map(|everything| mask.and(everything));
+        [Some(mask), narrowed.filter(|mask| !mask.is_empty())]
+    };
+    written.flat_map(seen).flatten().collect()
+}
+
+/// The processes with a mask that they inherited from one of these, see
+/// [`wattio_governor::MachineView::heirs`].
+pub(super) fn heirs(root: &Root, of: &[Saved]) -> Vec<Saved> {
+    let confined =
+        of.iter().filter(|saved| saved.address.scheme() == "affinity" && !saved.marks.is_empty());
+    let known: BTreeMap<ProcessId, &Saved> = confined
+        .filter_map(|saved| Some((parse_place(saved.address.rest())?, saved)))
+        .filter(|(id, _)| id.thread.is_none())
+        .collect();
+    if known.is_empty() {
+        return Vec::new();
+    }
+    let pids = processes::pids(root);
+    let born: BTreeMap<u32, processes::Stat> = pids
+        .into_iter()
+        .filter_map(|pid| Some((pid, processes::process_stat(root, pid)?)))
+        .collect();
+    let whole = |pid| Some(ProcessId { pid, thread: None, start: born.get(&pid)?.start });
+    let parent = |id: &ProcessId| whole(born.get(&id.pid)?.parent);
+    let tasks = LinuxTasks(root);
+    let inherited = |id: &ProcessId| {
+        let parents = std::iter::successors(parent(id), parent).take(PARENTS_MAX);
+        let saved = parents.filter_map(|id| known.get(&id)).next()?;
+        let mask = listed(&tasks.mask_of(id.pid).ok()??);
+        let ours = written(&saved.marks, tasks.everything(id.pid).as_ref());
+        let own: Masks = saved.value.parse().ok()?;
+        (ours.contains(&mask) && mask != own.default).then(|| Saved {
+            address: address(id),
+            value: own.default.to_string(),
+            ..(*saved).clone()
+        })
+    };
+    let all = born.iter().filter(|(_, stat)| !stat.ended && !stat.fixed && !stat.kernel);
+    let fresh = all.filter_map(|(&pid, _)| whole(pid)).filter(|id| !known.contains_key(id));
+    fresh.filter_map(|id| inherited(&id)).collect()
 }
 
 /// The marks that tell a written value from the one before, see
