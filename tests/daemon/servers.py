@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import pwd
+import shutil
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 from daemon.running import DEADLINE_S
+
+POSTGRES = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path("/nowhere"))
+AS_POSTGRES = ["setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups", "--"]
 
 
 def free_port() -> int:
@@ -63,3 +71,45 @@ def ask_redis(port: int, *commands: tuple[str, ...]) -> None:
             assert answer[:1] in b"+$", answer
             if answer.startswith(b"$"):
                 stream.read(int(answer[1:]) + 2)
+
+
+@contextmanager
+def postgres_folder() -> Iterator[Path]:
+    """A folder with a fresh cluster of PostgreSQL in `data`: tests' own are closed to its user."""
+    folder = Path(tempfile.mkdtemp(prefix="postgresql-", dir="/var/tmp"))
+    try:
+        folder.chmod(0o755)
+        data, user = folder / "data", pwd.getpwnam("postgres")
+        data.mkdir()
+        os.chown(data, user.pw_uid, user.pw_gid)
+        command = [*AS_POSTGRES, str(POSTGRES / "initdb"), "-D", str(data), "--auth", "trust"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/")
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def postgres(folder: Path) -> tuple[list[str], Callable[[], None]]:
+    """The server of a cluster, which counts statements and listens in `data`; knocks there."""
+    data = folder / "data"
+    settings = {
+        "listen_addresses": "",
+        "unix_socket_directories": str(data),
+        "shared_preload_libraries": "pg_stat_statements",
+    }
+    command = [*AS_POSTGRES, str(POSTGRES / "postgres"), "-D", str(data)]
+    for name, value in settings.items():
+        command += ["-c", f"{name}={value}"]
+
+    def ready() -> None:
+        """It listens before it has recovered from a kill."""
+        asking = psql(folder, "-c", "SELECT 1")
+        if subprocess.run(asking, check=False, capture_output=True, timeout=DEADLINE_S).returncode:
+            raise ConnectionRefusedError
+
+    return command, ready
+
+
+def psql(folder: Path, *words: str) -> list[str]:
+    """A command that asks the server of a cluster."""
+    return ["/usr/bin/psql", "-XAtq", "-h", f"{folder}/data", "-U", "postgres", *words]

@@ -8,12 +8,9 @@ other places.
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
 import signal
-import socket
 import subprocess
-import tempfile
 import threading
 import time
 import tomllib
@@ -26,10 +23,18 @@ import pytest
 from places import ROOT
 
 from daemon.running import BINARY, Place, start
-from daemon.servers import ask_redis, free_port, knock, running
+from daemon.servers import (
+    POSTGRES,
+    ask_redis,
+    free_port,
+    knock,
+    postgres,
+    postgres_folder,
+    psql,
+    running,
+)
 
 EXAMPLES = ROOT / "packaging" / "examples"
-POSTGRES = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path("/nowhere"))
 
 pytestmark = [
     pytest.mark.system,
@@ -203,43 +208,19 @@ backend servers
 
 @pytest.mark.skipif(not POSTGRES.exists(), reason="needs the package postgresql")
 def test_the_statements_of_postgresql(tmp_path: Path) -> None:
-    # The tests' own folders are closed to the server's user.
-    folder = Path(tempfile.mkdtemp(prefix="postgresql-", dir="/var/tmp"))
-    try:
-        user = pwd.getpwnam("postgres")
-        os.chown(folder, user.pw_uid, user.pw_gid)
-        as_user = ["runuser", "-u", "postgres", "--"]
-        init = [*as_user, str(POSTGRES / "initdb"), "-D", f"{folder}/data", "--auth", "trust"]
-        subprocess.run(init, check=True, stdout=subprocess.DEVNULL, cwd="/")
-        settings = {
-            "listen_addresses": "",
-            "unix_socket_directories": str(folder),
-            "shared_preload_libraries": "pg_stat_statements",
-        }
-        command = [str(POSTGRES / "postgres"), "-D", f"{folder}/data"]
-        for name, value in settings.items():
-            command += ["-c", f"{name}={value}"]
-        psql = ["/usr/bin/psql", "-XAtq", "-h", str(folder)]
+    with postgres_folder() as folder, (tmp_path / "log").open("w") as log:
+        command, ready = postgres(folder)
 
         def ask(*words: str) -> None:
-            subprocess.run([*psql, "-U", "postgres", *words], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(psql(folder, *words), check=True, stdout=subprocess.DEVNULL)
 
-        with (
-            (tmp_path / "log").open("w") as log,
-            running(
-                command,
-                lambda: socket.socket(socket.AF_UNIX).connect(f"{folder}/.s.PGSQL.5432"),
-                stderr=log,
-                user=user.pw_uid,
-                group=user.pw_gid,
-                cwd="/",
-            ),
-        ):
+        with running(command, ready, stderr=log, cwd="/"):
             ask("-c", "CREATE EXTENSION pg_stat_statements")
             script = folder / "postgresql.sql"
             script.write_bytes((EXAMPLES / "postgresql.sql").read_bytes())
             text = example("postgresql").replace(
-                '"/usr/share/doc/wattiod/examples/postgresql.sql"', f'"{script}", "-h", "{folder}"'
+                '"/usr/share/doc/wattiod/examples/postgresql.sql"',
+                f'"{script}", "-h", "{folder}/data"',
             )
             statements = folder / "statements.sql"
             statements.write_text("SELECT pg_sleep(0.004);\n" * REQUESTS)
@@ -250,7 +231,5 @@ def test_the_statements_of_postgresql(tmp_path: Path) -> None:
                 return time.monotonic() - began
 
             requests, found_us, waited_us = watched(Place(tmp_path, text), seconds)
-    finally:
-        shutil.rmtree(folder)
     assert requests == REQUESTS
     assert REQUESTS * SERVED_S * 1e6 <= found_us <= waited_us
