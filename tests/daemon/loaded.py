@@ -18,14 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from daemon.running import DEADLINE_S
-from daemon.servers import (
-    ask_redis,
-    free_port,
-    knock,
-    postgres,
-    psql,
-    running,
-)
+from daemon.servers import ask_redis, free_port, knock, postgres, psql, running
 
 METRIC = "etcd_disk_wal_fsync_duration_seconds"
 GARBAGE = bytes(range(256)) * 40
@@ -85,8 +78,11 @@ class Page:
         self.latency = f'kind = "prometheus"\nurl = "{place}"\nmetric = "{METRIC}"'
 
     def hang(self) -> None:
+        def silence(_: BaseHTTPRequestHandler) -> None:
+            self._mended.wait(DEADLINE_S)
+
         self._mended.clear()
-        self._broken = lambda _: self._mended.wait(DEADLINE_S) and None
+        self._broken = silence
 
     def garble(self) -> None:
         def garbage(handler: BaseHTTPRequestHandler) -> None:
@@ -189,23 +185,26 @@ class Session:
         if self._process is not None:
             self._process.kill()
             self._process.communicate()
+            self._process = None
 
     def ask(self, statement: str) -> None:
-        """Sends a statement that returns one row, and waits for it."""
-        if self._process is None or self._process.poll() is not None:
+        """Sends a statement that returns one row, and waits for it. Raises OSError without one."""
+        if self._process is None:
             pipe, quiet = subprocess.PIPE, subprocess.DEVNULL
-            self.__exit__()
             self._process = subprocess.Popen(
                 self._command, stdin=pipe, stdout=pipe, stderr=quiet, bufsize=0
             )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(statement.encode() + b"\n")
+        # psql tells an error elsewhere and goes on, also without a connection; so that a line comes
+        # either way, it says one of its own, too.
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(statement.encode() + b"\n\\echo\n")
         answered, _, _ = select.select([self._process.stdout], [], [], ANSWERED_S)
-        if not answered or not self._process.stdout.readline():
-            # The server has gone, or refuses: the next statement has a session of its own.
+        if not answered or self._process.stdout.readline() in (b"", b"\n"):
             self.__exit__()
-            self._process = None
+            raise ConnectionError("the server did not answer")
+        self._process.stdout.readline()
 
 
 @dataclass

@@ -5,8 +5,8 @@
 //! A process or thread that fits two groups belongs to the first.
 //!
 //! All processes of the host are searched when one that was known ended, soon after that, as a server
-//! takes a while to come back, when cores are given back, and now and then: one that is born to a known
-//! one inherits its cores, and can wait until there are more.
+//! takes a while to come back, when cores are given back or the first ones taken, and now and then: one
+//! that is born to a known one inherits its cores, and can wait until there are more.
 
 use super::Opened;
 use crate::Root;
@@ -192,10 +192,13 @@ impl Knob for AffinityKnob {
         /// At most this many processes end between a search and its use.
         const SEARCHES_MAX: u32 = 3;
         let active: Vec<_> = setting.groups.iter().map(|group| group.active.clone()).collect();
-        let grew = |(before, now): (&Cpus, &Cpus)| !now.without(before).is_empty();
-        let wider = self.active.iter().zip(&active).any(grew);
+        let pairs = self.groups.iter().zip(self.active.iter().zip(&active));
+        let due = pairs.into_iter().any(|((all, _), (before, now))| {
+            let wider = !now.without(before).is_empty();
+            wider || (before != now && before == all)
+        });
         self.active = active;
-        if wider || self.asked >= self.between {
+        if due || self.asked >= self.between {
             self.search();
             self.between = (2 * self.between).min(ASKED_BETWEEN_SEARCHES_MAX);
         }
