@@ -1,8 +1,8 @@
 """What file systems of servers and clients share: options, nodes, mounts, and their end.
 
 Everything lies below the scratch folder (data in `data`, if folders are given), and what cannot lie
-there bears its mark, so that two can run side by side and what a killed run has left is found. Nodes
-are reached by `systems/nodes.py` only.
+there bears its mark, so that two can run side by side and what a killed run has left is found.
+Nodes are reached by `systems/nodes.py` only.
 """
 
 from __future__ import annotations
