@@ -54,9 +54,11 @@ pub struct RestorableWriter {
     boot_id: String,
     held: BTreeMap<Address, Held>,
     released: BTreeSet<Address>,
+    /// Places of which it is known whether they are heirs: to look for these takes long.
+    asked: BTreeSet<Address>,
     rank: u64,
     inspected: Option<Address>,
-    /// How many places were held at the last sweep for those that are gone.
+    /// How many places were held, or asked of, at the last sweep for those that are gone.
     swept: usize,
 }
 
@@ -84,6 +86,7 @@ impl RestorableWriter {
             boot_id: boot_id.to_owned(),
             held: BTreeMap::new(),
             released: BTreeSet::new(),
+            asked: BTreeSet::new(),
             rank: 0,
             inspected: None,
             swept: 0,
@@ -193,11 +196,20 @@ impl RestorableWriter {
         applied: &mut Applied,
     ) -> Result<(), SnapshotError> {
         let (mut new, mut marked) = (Vec::new(), Vec::new());
-        let known = |at: &Address| self.held.contains_key(at) || self.released.contains(at);
-        if assignments.iter().any(|assignment| !known(&assignment.address)) {
+        let is_new = |at: &&Address| {
+            let known = self.held.contains_key(*at) || self.released.contains(*at);
+            self.machine.has_parts(at) && !known && !self.asked.contains(*at)
+        };
+        let addresses = assignments.iter().map(|assignment| &assignment.address);
+        let asked: Vec<_> = addresses.filter(is_new).cloned().collect();
+        if !asked.is_empty() {
             // What was born to a confined process shows its own value nowhere.
             let held = self.snapshot().saved;
             new.extend(self.adopt(&held));
+            self.asked.extend(asked);
+            if self.asked.len() > 2 * self.swept + UNSWEPT_MAX {
+                self.sweep();
+            }
         }
         for Assignment { address, target, endangers } in assignments {
             let Target::Set(value) = target else { continue };
@@ -399,11 +411,13 @@ impl RestorableWriter {
         let machine = &mut self.machine;
         self.held.retain(|address, _| !machine.is_gone(address));
         self.released.retain(|address| !machine.is_gone(address));
-        self.swept = self.held.len();
+        self.asked.retain(|address| !machine.is_gone(address));
+        self.swept = self.held.len().max(self.asked.len());
     }
 
     fn forget(&mut self, address: &Address) {
         self.held.remove(address);
+        self.asked.remove(address);
     }
 
     fn snapshot(&self) -> Snapshot {
