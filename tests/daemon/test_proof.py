@@ -15,7 +15,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import defaultdict
@@ -29,12 +28,11 @@ import pytest
 from places import ROOT
 
 from daemon.loaded import Loaded, Page, Source, Statements, loaded
+from daemon.proof import SEED, SPAN_S, Took, tell
 from daemon.records import check_records
 from daemon.running import ALL, BINARY, CPUSET, DEADLINE_S, Place, control_group, cpus
 from daemon.servers import POSTGRES, postgres_folder
 
-SPAN_S = float(os.environ.get("WATTIO_PROOF_S", "60"))
-SEED = int(os.environ.get("WATTIO_SEED", "1"))
 SERVERS = {"etcd": "etcd-server", "redis-server": "redis-server", "nginx": "nginx-light"}
 HALF = len(ALL) // 2
 # SIGSEGV from outside ends nobody the first time: Rust's handler of overflowing stacks takes it.
@@ -105,19 +103,6 @@ stale_after_windows = 6.0
 flaps_max = 100000
 errors_max = 100000
 """
-
-
-@dataclass
-class Took:
-    """How long a fault took each time: until all processors were there, and until half were."""
-
-    full_s: list[float] = field(default_factory=list)
-    back_s: list[float] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        parts = {"full": self.full_s, "back": self.back_s}
-        said = [f"{name} {max(each):.1f} s" for name, each in parts.items() if each]
-        return f"{len(self.back_s)} ({', '.join(said)} at most)"
 
 
 @dataclass
@@ -391,6 +376,4 @@ def test_whatever_goes_wrong_the_servers_have_all_processors_until_it_is_over(
         accounted = check_records(
             tmp_path / "results" / "proof", {"cores": [len(ALL)]}, told.limit_us
         )
-    lines = [f"{knob}, seed {SEED}", *(f"{name} {took}" for name, took in proof.took.items())]
-    with capsys.disabled():
-        sys.stdout.write("\n  ".join(["", *lines, str(accounted)]) + "\n")
+    tell(capsys, knob, proof.took, accounted)
