@@ -143,7 +143,8 @@ pub struct Journal {
 const ROWS_PER_FLUSH: u64 = 60;
 
 impl Journal {
-    /// Creates `<results>/<name>/<stamp>/`.
+    /// Creates `<results>/<name>/<stamp>/`, or `<stamp>-2` and so on where that is there already: of a
+    /// run that began in the same second, or before the clock was set back.
     ///
     /// # Errors
     /// The operating system's error.
@@ -154,9 +155,9 @@ impl Journal {
         config: &str,
         machine: &serde_json::Value,
     ) -> io::Result<Self> {
-        let folder = results.join(name).join(stamp);
+        let folder = new_folder(&results.join(name), stamp)?;
         for part in ["raw", "samples", "report"] {
-            fs::create_dir_all(folder.join(part))?;
+            fs::create_dir(folder.join(part))?;
         }
         fs::write(folder.join("study.toml"), config)?;
         fs::write(folder.join("machine.json"), format!("{machine:#}\n"))?;
@@ -204,6 +205,20 @@ impl Journal {
         let beside = self.folder.join("raw/.summary.json.part");
         fs::write(&beside, format!("{:#}\n", serde_json::to_value(status)?))?;
         fs::rename(beside, self.folder.join("raw/summary.json"))
+    }
+}
+
+/// Makes a folder that was not there.
+fn new_folder(within: &Path, stamp: &str) -> io::Result<PathBuf> {
+    fs::create_dir_all(within)?;
+    let mut folder = within.join(stamp);
+    let mut number = 1;
+    loop {
+        match fs::create_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            made => return made.map(|()| folder),
+        }
+        folder = within.join(format!("{stamp}-{number}"));
     }
 }
 
@@ -280,6 +295,19 @@ mod tests {
         for key in ["requests", "latency_us_mean", "latency_us_p99", "histogram"] {
             assert!(silent[key].is_null(), "{key}");
         }
+    }
+
+    /// A daemon that was started again within a second began the records of the one before anew.
+    #[test]
+    fn a_run_never_writes_over_another() {
+        let place = tempfile::tempdir().unwrap();
+        let facts = serde_json::json!({"kind": "governor"});
+        for (config, folder) in [("x = 1\n", "now"), ("x = 2\n", "now-2"), ("x = 3\n", "now-3")] {
+            let journal = Journal::create(place.path(), "a", "now", config, &facts).unwrap();
+            assert_eq!(journal.folder(), place.path().join("a").join(folder));
+        }
+        let first = fs::read_to_string(place.path().join("a/now/study.toml")).unwrap();
+        assert_eq!(first, "x = 1\n");
     }
 
     #[test]
