@@ -38,7 +38,8 @@ def rows_of(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def check_records(results: Path, full: dict[str, Any], limit_us: float) -> Accounted:
-    """No window in which full speed was forced for longer than one is narrow; bounds are right.
+    """No window in which full speed was forced for longer than one is narrow; bounds are right, and
+    time goes on whatever the host's clock is set to.
 
     `full` is what a window says of the setting at full speed: of cores, and of frequency where it
     is turned.
@@ -47,6 +48,7 @@ def check_records(results: Path, full: dict[str, Any], limit_us: float) -> Accou
     for folder in sorted(results.glob("*")):
         rows = list(rows_of(folder))
         for earlier, row in itertools.pairwise(rows):
+            assert earlier["monotonic_ns"] < row["monotonic_ns"], row
             if earlier["forced"] is not None and row["forced"] is not None:
                 assert {key: row[key] for key in full} == full, row
         found.forced += sum(row["forced"] is not None for row in rows)

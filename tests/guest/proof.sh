@@ -37,7 +37,10 @@ let_go() { ! keeps; }
 said() { grep -c "$1" $log; }
 says() { [ $(said "$2") -gt $1 ]; }
 # Of the first application.
-count() { count=$(wattiod status --socket $socket --json 2> /dev/null | grep -o "\"$1\":[0-9]*" | head -n 1); count=${count#*:}; }
+count() {
+    count=$(wattiod status --socket $socket --json 2> /dev/null | grep -o "\"$1\":[0-9]*" | head -n 1)
+    count=${count#*:}
+}
 counts() { count $1 && [ "${count:-0}" -ge $2 ]; }
 
 begin() { wattiod run /etc/wattiod.toml --out /results 2>> $log & daemon=$!; }
@@ -141,7 +144,7 @@ a_reload() {
 # By days, ahead or back. Windows go on.
 a_clock_that_is_set() {
     days=$(($1 % 2 * 8 - 3))
-    date -s "@$(($(date +%s) + days * 86400))" > /dev/null
+    date -s "@$(($(date +%s) + days * 86400))" > /dev/null || fail 'not set'
     await count windows; await counts windows $((count + 4)); took back narrow
 }
 # Old values cannot be kept, so nothing is changed; then they can, and it goes on.
