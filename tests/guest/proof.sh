@@ -73,6 +73,14 @@ a_daemon_that_is_killed() {
     await alone; let_go || fail 'the keeper keeps values'
     start
 }
+# At any moment of its first steps, some of which it may not have taken yet.
+a_daemon_that_is_killed_as_it_starts() {
+    stop; begin
+    usleep $(($1 % 8 * 500000))
+    kill -KILL $daemon; ended 137; took full full $all
+    await alone; let_go || fail 'the keeper keeps values'
+    start
+}
 a_daemon_that_is_stopped() {
     kill -STOP $daemon; took full full $all; ended 137
     await alone; start
@@ -184,7 +192,7 @@ fault=end
 stop
 alone || fail 'a process is left'
 echo "left $(ls -A $state | tr '\n' ' ')"
-stamp; echo "guest's time $now"
+stamp; echo "over $now"
 
 modprobe -a virtio_pci virtio_blk
 await [ -e /dev/vda ]
