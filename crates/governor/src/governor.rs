@@ -70,6 +70,11 @@ impl Governor {
         Tick { next, stepped, events: std::mem::take(&mut self.host.events) }
     }
 
+    /// See [`Driver::excuse`].
+    pub fn excuse(&mut self, began: Duration, ended: Duration) {
+        self.driver.excuse(began, ended);
+    }
+
     /// Full speed until [`Governor::resume`].
     pub fn pause(&mut self) {
         self.host.is_paused = true;

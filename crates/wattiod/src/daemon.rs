@@ -69,15 +69,19 @@ impl Daemon {
         self.all().for_each(|application| application.alternate(plan, clock));
     }
 
-    /// One tick of every application.
+    /// One tick of every application. What one of them writes may take seconds, in which none looks.
     pub fn tick(&mut self, clock: &dyn Clock) -> Next {
+        let began = clock.now();
         let mut all = Next { at: Duration::MAX, stepped: false, events: Vec::new() };
         for application in self.all() {
+            application.excuse(began, clock.now());
             let next = application.tick(clock);
             all.at = all.at.min(next.at);
             all.stepped |= next.stepped;
             all.events.extend(next.events);
         }
+        let ended = clock.now();
+        self.all().for_each(|application| application.excuse(began, ended));
         all
     }
 

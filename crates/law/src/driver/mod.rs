@@ -131,6 +131,13 @@ impl<L: Law> Driver<L> {
         self.step(plant, now, alarm, jump)
     }
 
+    /// From `began` to `ended` the caller was at work, on this plant or others: it could not have
+    /// looked, and what that took is no jump of time.
+    pub fn excuse(&mut self, began: Duration, ended: Duration) {
+        let span = ended.saturating_sub(began.max(self.last_look));
+        self.last_look = self.last_look.saturating_add(span);
+    }
+
     /// What is in force.
     pub fn in_force(&self) -> &Action {
         &self.in_force

@@ -184,6 +184,24 @@ fn a_jump_of_time_forces_full_speed_for_one_window() {
     assert_eq!(trial.steps(1), [4]);
 }
 
+/// Writes that took longer than four windows, such as those that take many processors off, passed for
+/// a jump of time: full speed was forced, whose writes took as long again, and so on.
+#[test]
+fn what_the_callers_work_took_is_no_jump() {
+    let second = Duration::from_secs;
+    let mut trial = trial(&[4; 4], vec![observed(0.0)], DriverSettings::default());
+    assert_eq!(trial.steps(1), [4]);
+    trial.driver.excuse(Duration::ZERO, second(60));
+    assert_eq!(trial.steps(1), [4]);
+    // Others were at work before it; time that nobody accounts for is a jump all the same.
+    trial.driver.excuse(second(61), second(70));
+    let stepped = trial.driver.advance(&mut trial.plant, second(71)).unwrap().unwrap();
+    assert_eq!((stepped.forced, stepped.action.groups[0].cores), (None, 4));
+    trial.driver.excuse(second(71), second(72));
+    let stepped = trial.driver.advance(&mut trial.plant, second(80)).unwrap().unwrap();
+    assert_eq!(stepped.forced.unwrap(), "time jumped ahead by 8.0 s");
+}
+
 #[test]
 fn a_window_waits_for_its_sample() {
     let mut trial = trial(&[4], vec![observed(0.0)], DriverSettings::default());

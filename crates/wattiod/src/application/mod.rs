@@ -175,6 +175,11 @@ impl Application {
         Next { at: tick.next.min(turn), stepped, events }
     }
 
+    /// See [`wattio_law::Driver::excuse`].
+    pub fn excuse(&mut self, began: Duration, ended: Duration) {
+        self.parts.governor.excuse(began, ended);
+    }
+
     /// Its name; `None` if it is the only one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
