@@ -34,6 +34,8 @@ def test_every_metric_of_a_simulation_is_in_the_reference(tmp_path: Path) -> Non
     (tmp_path / "study.toml").write_text(
         '[study]\nname = "all"\nkind = "simulation"\n[[load]]\nname = "one"\nserver = "small"\n'
         'pattern = "Rand_RW"\npressure = 0.1\nduration = "2 s"\nwarmup = "1 s"\n'
+        '[[load]]\nname = "two"\nserver = "small"\nbounds = ["p99 20%"]\n'
+        'pattern = "Rand_RW"\npressure = 0.1\nduration = "2 s"\nwarmup = "1 s"\n'
         '[[policy]]\nname = "pacer"\n[[policy]]\nname = "oracle"\n'
     )
     table = wattio.run(tmp_path, results=tmp_path / "results").table("metrics")

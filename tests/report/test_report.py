@@ -250,6 +250,40 @@ def test_names_from_files_are_escaped(tmp_path: Path) -> None:
     assert "<b>bold" not in page
 
 
+def test_each_load_tells_what_its_policies_are_held_to(tmp_path: Path) -> None:
+    """A load held to a p99 was told of by its mean; a share of an oracle's saving that is held to
+    something else is no share of what is possible."""
+    (tmp_path / "a.bin").write_bytes(b"a trace")
+    (tmp_path / "day.toml").write_text(PROFILE)
+    study = tmp_path / "study.toml"
+    text = STUDY.replace('trace = "a.bin"', 'trace = "a.bin"\nbounds = ["p99 20%"]')
+    text = text.replace('loads = ["day"]\n\n', 'loads = ["day"]\nsettings = { plf = 0.3 }\n\n')
+    study.write_text(text)
+    folder = carried_out(study, tmp_path / "results")
+    page = make(folder.path).read_text(encoding="utf-8")
+    page = re.sub("[\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}]", " ", page)
+    for told in (
+        "bound on mean",
+        "bound on p99",
+        "kept, p99 20% run",
+        "broken, p99 20% run",
+        "the p99 latency, within its bound, p99 20% run",
+        "the mean latency, within its 20 % bound",
+        "; every policy is held to p99 20% run in place of its plf; warm-up",
+        "Here oracle is held to mean 30% run: no share of its saving is told of who is held to"
+        " another bound, ondemand (mean 20% run), PACER (mean 20% run). ",
+    ):
+        assert told in page, told
+    with (folder.path / "report" / "trace-1-table.csv").open() as file:
+        lines = {line["policy"]: line for line in csv.DictReader(file)}
+    assert [lines["PACER"][key] for key in ("bound_plf", "bounds", "bound_kept")] == [
+        *("", "p99 20% run", "true"),
+    ]
+    assert "kept, p99 20% run" in output.bound(
+        next(r for r in summary.rows(folder.iterations()) if r.run.name == "trace 1/PACER")
+    )
+
+
 def row(**metrics: float) -> Row:
     """A row of a policy with these metrics of one iteration."""
     run = Run("day", "small", "law", {}, {"policy": "pacer", "plf": 0.2})

@@ -8,7 +8,8 @@ import pytest
 from wattio import _core
 from wattio.errors import InputError
 from wattio.files import document, toml_text
-from wattio.kinds.simulation import execute, plan
+from wattio.kinds.simulation import execute, plan, promises
+from wattio.results.runs import Run, Setting
 from wattio.simulator import profile
 from wattio.simulator.native import NativeSimulator, Simulator
 
@@ -170,6 +171,58 @@ def test_a_trace_may_say_how_it_is_read(tmp_path: Path) -> None:
     assert "format and columns exclude each other" in message
     message = refused(tmp_path, STUDY.replace("pressure", 'format = "spc"\npressure'))
     assert "format does not go with pattern" in message
+
+
+def test_a_load_may_have_bounds_of_its_own(tmp_path: Path) -> None:
+    """Every load of a study was held to a bound on its mean, whatever its users ask for."""
+    alone = STUDY[: STUDY.index("[[sweep]]")]
+    text = alone.replace("[[policy]]", 'bounds = ["p99 20%", "mean 2 ms window"]\n\n[[policy]]')
+    plain, found = made(tmp_path, alone), made(tmp_path, text)
+    assert plain.iterations[0].request.bounds == ()
+    told = ("p99 20% run", "mean 2 ms window")
+    assert {iteration.request.bounds for iteration in found.iterations} == {told}
+    assert {promises.told(i.run) for i in plain.iterations} == {"mean 20% run"}
+    run = found.iterations[-1].run
+    assert promises.told(run) == " and ".join(told)
+    assert promises.kind(run) == "p99 and mean"
+    assert promises.latency(run) == ("latency_us_p99", "p99 latency")
+    identities = [{iteration.identity for iteration in one.iterations} for one in (plain, found)]
+    assert not identities[0] & identities[1]
+    resolved = toml_text.dump(found.resolved)
+    assert toml_text.dump(made(tmp_path, resolved).resolved) == resolved
+    assert "bounds" not in toml_text.dump(plain.resolved)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
+        ('["p101 20%"]', '"p101 20%" is not a bound: "p101" is not a statistic'),
+        ('["mean"]', '"mean" is not a bound'),
+        ('"p99 20%"', "load[1].bounds: "),
+        ("[]", "load[1].bounds: "),
+        (str(4 * ["mean 20%"]).replace("'", '"'), "load[1].bounds: "),
+    ],
+)
+def test_bounds_that_are_none_are_refused(tmp_path: Path, bounds: str, message: str) -> None:
+    text = STUDY.replace("[[policy]]", f"bounds = {bounds}\n\n[[policy]]", 1)
+    told = refused(tmp_path, text)
+    assert "/study.toml:13: load[1].bounds" in told
+    assert message in told
+
+
+def test_a_sweep_of_what_bounds_take_the_place_of_is_refused(tmp_path: Path) -> None:
+    text = STUDY.replace("[[policy]]", 'bounds = ["p99 20%"]\n\n[[policy]]', 1)
+    told = refused(tmp_path, text)
+    assert '/study.toml:22: sweep[1].setting: changes nothing on load "steady"' in told
+
+
+def test_an_oracle_on_another_statistic_is_held_to_it() -> None:
+    settings: dict[str, Setting] = {"plf": 0.1, "statistic": "p99"}
+    run = Run("steady", "small", "oracle", settings, {"policy": "oracle", "plf": 0.1})
+    assert not promises.are_given(run)  # As results of earlier versions have it.
+    assert promises.told(run) == "p99 10% run"
+    other = Run("steady", "small", "pacer", {}, {"policy": "pacer", "plf": 0.1})
+    assert promises.told(other) == "mean 10% run"
 
 
 def test_phases_become_a_request(tmp_path: Path) -> None:

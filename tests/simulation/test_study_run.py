@@ -306,6 +306,28 @@ def test_recompute_agrees_with_an_untouched_result(whole: SimulationFolder) -> N
     assert found == []
 
 
+def test_a_load_is_judged_by_its_own_bounds(study: Path, tmp_path: Path) -> None:
+    """A study that asked for a p99 was told whether the mean had kept its plf."""
+    text = STUDY.replace('server = "small"', 'server = "small"\nbounds = ["p99 20%"]')
+    text = text.replace(
+        'loads = ["steady"]\n\n[[sweep]]', '[[policy]]\nname = "ondemand"\n[[sweep]]'
+    )
+    study.write_text(text)
+    folder = carried_out(study, tmp_path / "results")
+    rows = {row.run.name: row for row in summary.rows(folder.iterations())}
+    # The made-up simulator slows every request alike: 1.22 times, 1.1 times.
+    late, kept = rows["recorded/ondemand"], rows["recorded/PACER"]
+    assert (late.bound_kept, kept.bound_kept) == (False, True)
+    assert late.mean("bound_limit_ratio") == pytest.approx(1.22 / 1.2)
+    assert late.mean("bound_violation_share") == 1.0
+    assert kept.mean("bound_limit_ratio") == pytest.approx(1.1 / 1.2)
+    assert kept.mean("bound_plf") is None
+    assert kept.mean("captured_share") is not None
+    assert rows["steady/PACER"].mean("bound_plf") == 0.2
+    assert rows["steady/PACER"].mean("bound_kept") is None
+    assert recompute.compare(folder, FakeSimulator()).differences == []
+
+
 def test_recompute_finds_a_changed_metric(copy: SimulationFolder) -> None:
     connection = sqlite3.connect(copy.path / "catalog.sqlite")
     connection.execute(

@@ -97,13 +97,16 @@ def number(value: float | None) -> str:
 
 
 def bound(row: Row) -> str:
-    """Whether the bound on mean latency was kept, and the share of windows above it."""
+    """Whether the bound was kept, which one if its load has its own, and the windows above it."""
+    from wattio.kinds.simulation import promises
     from wattio.simulator.policies import REFERENCE
 
     if row.bound_kept is None or row.run.policy == REFERENCE:
         return ABSENT
     over = row.mean("bound_violation_share")
-    return ("kept" if row.bound_kept else "BROKEN") + (f" ({share(over)} over)" if over else "")
+    given = f", {promises.told(row.run)}" if promises.are_given(row.run) else ""
+    word = "kept" if row.bound_kept else "BROKEN"
+    return word + given + (f" ({share(over)} over)" if over else "")
 
 
 def saved(row: Row, name: str) -> str:
@@ -174,6 +177,8 @@ def remarks(iterations: Sequence[Recorded]) -> list[str]:
 
 def summary_table(rows: Sequence[Row]) -> Table:
     """Each policy against native, load by load."""
+    from wattio.kinds.simulation import promises
+
     title = "Simulated; ratios are to native; a saving in brackets broke the bound or left"
     title += " background work undone"
     table = Table(title=title, title_justify="left", box=None)
@@ -182,7 +187,8 @@ def summary_table(rows: Sequence[Row]) -> Table:
     tails = [name for name in TAILS if any(row.mean(f"relative_{TAILS[name]}") for row in rows)]
     for column in ("W", "saving", "IOPS/W", "mean lat.", *tails, "backgr.", "of oracle"):
         table.add_column(column, justify="right")
-    table.add_column("bound on mean")
+    given = any(promises.are_given(row.run) for row in rows)
+    table.add_column("bound" if given else "bound on mean")
     before = None
     for row in rows:
         table.add_row(
@@ -201,11 +207,15 @@ def summary_table(rows: Sequence[Row]) -> Table:
     return table
 
 
-def overall_table(found: Sequence[Overall]) -> Table:
-    """Each policy over all loads; a broken bound counts as nothing saved."""
-    table = Table(title="Over all loads", title_justify="left", box=None)
+def overall_table(title: str, found: Sequence[Overall]) -> Table:
+    """Each policy over loads of one kind of bound; a broken one counts as nothing saved."""
+    from wattio.kinds.simulation import promises
+
+    on_mean = found[0].bound == promises.MEAN
+    table = Table(title=title, title_justify="left", box=None)
     table.add_column("policy")
-    columns = ("bound kept", "background done", "worst mean lat.", "saving, median")
+    worst = "worst mean lat." if on_mean else "worst lat. to limit"
+    columns = ("bound kept", "background done", worst, "saving, median")
     for column in (*columns, "of oracle, median", "worst quarter"):
         table.add_column(column, justify="right")
     for policy in found:
@@ -213,7 +223,7 @@ def overall_table(found: Sequence[Overall]) -> Table:
             policy.label,
             f"{policy.kept} of {policy.judged}",
             f"{policy.background_done} of {policy.loads}",
-            ratio(policy.latency_worst),
+            ratio(policy.latency_worst if on_mean else policy.limit_worst),
             share(policy.saving_median),
             share(policy.captured_median),
             share(policy.captured_worst_quarter),
@@ -223,6 +233,8 @@ def overall_table(found: Sequence[Overall]) -> Table:
 
 def summary_json(rows: Sequence[Row]) -> list[dict[str, object]]:
     """The summary as plain data: means and intervals of every metric."""
+    from wattio.kinds.simulation import promises
+
     return [
         {
             "load": row.run.subject,
@@ -231,6 +243,7 @@ def summary_json(rows: Sequence[Row]) -> list[dict[str, object]]:
             "label": row.run.condition,
             "settings": dict(row.run.settings),
             "iterations": {"used": row.used, "warned": row.warned, "invalid": row.invalid},
+            "bounds": [bound.text for bound in promises.of(row.run)],
             "bound_kept": row.bound_kept,
             "metrics": {name: found.mean for name, found in row.metrics.items()},
             "intervals": {

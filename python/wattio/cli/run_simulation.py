@@ -97,7 +97,7 @@ def show(folder: SimulationFolder, report: bool, as_json: bool) -> int:
     console.print(output.summary_table(rows))
     for line in [*output.years(rows), *output.remarks(iterations)]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-    if over_all:
-        console.print(output.overall_table(over_all))
+    for title, found in overall.by_bound(over_all).items():
+        console.print(output.overall_table(title, found))
     run_start.say_where(console, folder, page)
     return 0

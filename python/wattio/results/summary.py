@@ -19,7 +19,10 @@ RATIO = "relative_"
 """How the name of a metric begins that is a ratio to another run of the same load."""
 
 BOUND_KEPT = "bound_latency_us_mean_ok"
-"""The metric of a bound: above 0 if it was kept."""
+"""The metric of a bound on the mean by a plf: above 0 if it was kept."""
+
+BOUNDS_KEPT = "bound_kept"
+"""The same of bounds that were given in place of a plf: above 0 if every one was kept."""
 
 EQUAL_WORK = 1e-6
 """Largest relative difference between amounts of work that count as equal."""
@@ -78,7 +81,7 @@ class Row:
     @property
     def bound_kept(self) -> bool | None:
         """Whether every iteration kept its bound; None if none was held to one."""
-        kept = self.metrics.get(BOUND_KEPT)
+        kept = self.metrics.get(BOUNDS_KEPT) or self.metrics.get(BOUND_KEPT)
         return None if kept is None else min(kept.values) > 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from wattio.analysis.histogram import Counts, Edges, WindowHistograms, percentil
 from wattio.results.recompute import BALANCE_LIMIT
 from wattio.results.runs import Metrics, Verdict
 from wattio.results.states import PERCENTILES, STATE_OF, TAILS
+from wattio.results.summary import BOUNDS_KEPT
 from wattio.simulator.simulation import Outcome
 
 UNITS = {
@@ -87,10 +88,34 @@ def of_relation(relation: Mapping[str, Any]) -> Metrics:
     for name in RELATIVE:
         if relative.get(name) is not None:
             found[f"relative_{name}"] = (float(relative[name]), "1")
+    return found
+
+
+def of_plf(relation: Mapping[str, Any]) -> Metrics:
+    """How a run kept the bound on its mean that a plf is, from what `simulation.relate` gives."""
+    found: Metrics = {}
     bound = relation.get("bound") or {}
     for name in ("plf", "latency_us_mean_ok", "violation_share"):
         if bound.get(name) is not None:
             found[f"bound_{name}"] = (float(bound[name]), "1")
+    return found
+
+
+def of_bounds(judged: Sequence[Mapping[str, Any]]) -> Metrics:
+    """How a run kept bounds that were given, from what `bounds.judge` says of each.
+
+    Of several the worst counts. What no request was answered for is absent.
+    """
+    found: Metrics = {}
+    kept = [bound["kept"] for bound in judged if bound["kept"] is not None]
+    if kept:
+        found[BOUNDS_KEPT] = (float(all(kept)), "1")
+    ratios = [bound["run_ratio" if bound["scope"] == "run" else "worst"] for bound in judged]
+    shares = [bound["violation_share"] for bound in judged]
+    for name, values in (("bound_limit_ratio", ratios), ("bound_violation_share", shares)):
+        told = [float(value) for value in values if value is not None]
+        if told:
+            found[name] = (max(told), "1")
     return found
 
 

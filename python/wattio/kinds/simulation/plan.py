@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -13,10 +13,11 @@ from wattio import shipped
 from wattio.errors import InputError
 from wattio.files.document import Document, nearest
 from wattio.kinds.common import PolicyEntry
+from wattio.kinds.simulation import promises
 from wattio.kinds.simulation.schema import LoadEntry, SimulationStudy
 from wattio.results.plan import Iteration, Plan, digest
 from wattio.results.runs import Run
-from wattio.simulator import profile
+from wattio.simulator import oracle, profile
 from wattio.simulator.native import Simulator
 from wattio.simulator.policies import BOUND_BY, REFERENCE
 from wattio.simulator.profile import SegmentEntry
@@ -24,6 +25,9 @@ from wattio.simulator.simulation import Request, Setting
 
 _FILES = ("trace", "profile")
 """Keys of a load's request whose value is the path of a file."""
+
+_SET_ASIDE = ("plf", "statistic")
+"""Settings of policies whose place a load's own bounds take."""
 
 
 @dataclass(frozen=True)
@@ -131,10 +135,11 @@ def _runs(
     """Every load with every policy of it, then every sweep."""
     every = [entry.name for entry in study.load]
     servers = {entry.name: entry.server for entry in study.load}
+    bounds = {entry.name: entry.bounds or [] for entry in study.load}
     for load in every:
         for policy in policies:
             if load in (policy.loads or every):
-                facts = _facts(policy.name, policy.settings, study)
+                facts = _facts(policy.name, policy.settings, study, bounds[load])
                 yield Run(load, servers[load], policy.shown, policy.settings, facts)
     for index, sweep in enumerate(study.sweep):
         base = next(entry for entry in policies if entry.shown == sweep.policy)
@@ -142,6 +147,10 @@ def _runs(
             known = sorted(base.settings)
             message = f"{base.name} has no setting {sweep.setting!r}; "
             raise source.error(("sweep", index, "setting"), message + nearest(sweep.setting, known))
+        bounded = [load for load in sweep.loads or every if bounds[load]]
+        if bounded and sweep.setting in _SET_ASIDE:
+            message = f'changes nothing on load "{bounded[0]}": its bounds take its place; name'
+            raise source.error(("sweep", index, "setting"), f"{message} other loads in loads")
         for value in sweep.values:
             changed = {**base.settings, sweep.setting: value}
             try:
@@ -152,15 +161,23 @@ def _runs(
                 if settings == base.settings and load in (base.loads or every):
                     continue  # The policy itself is this point of the sweep.
                 label = f"{base.shown} {sweep.setting}={value}"
-                facts = _facts(base.name, settings, study)
+                facts = _facts(base.name, settings, study, bounds[load])
                 swept = {"sweep_of": base.shown, "sweep_setting": sweep.setting}
                 yield Run(load, servers[load], label, settings, facts | swept)
 
 
 def _facts(
-    policy: str, settings: Mapping[str, Setting], study: SimulationStudy
+    policy: str, settings: Mapping[str, Setting], study: SimulationStudy, bounds: Sequence[str]
 ) -> dict[str, Setting]:
-    return {"policy": policy, "plf": float(settings.get("plf", study.study.plf))}
+    """What a run is of, and what it is held to: bounds that were given, or a plf."""
+    if bounds:
+        return {"policy": policy, promises.FACT: promises.fact(bounds)}
+    facts: dict[str, Setting] = {"policy": policy}
+    facts["plf"] = float(settings.get("plf", study.study.plf))
+    statistic = settings.get("statistic", promises.MEAN) if policy == BOUND_BY else promises.MEAN
+    if statistic != promises.MEAN:
+        facts[promises.FACT] = promises.fact([oracle.bound_of(dict(settings))])
+    return facts
 
 
 def _iteration(
@@ -183,6 +200,7 @@ def _iteration(
         window_s=study.study.window,
         seed=derived_seed(seed, repetition),
         power_model=facts.get("power_model"),
+        bounds=tuple(entry.bounds or ()),
     )
     # What a file says decides the result, where it lies does not.
     content = {

@@ -13,6 +13,7 @@ A simulation study has named loads, policies and, where wanted, sweeps of one se
                                   # power_model = "power-model.toml" sets its cores' power
     profile = "day.toml"          # or: trace = "...", or: pattern = "Rand_RW", pressure = 0.1,
                                   # or: phases = [{ span = "20 s", pattern = ..., pressure = ... }]
+                                  # bounds = ["p99 20% run"] takes the place of the policies' plf
 
     [[policy]]
     name = "pacer"
@@ -40,7 +41,7 @@ from wattio.files import document
 from wattio.files.document import Document, Strict, nearest
 from wattio.files.quantity import Seconds, SecondsOrZero
 from wattio.kinds.common import Name, PolicyEntry, Scale, Seed, kind_of
-from wattio.kinds.simulation import trace_set
+from wattio.kinds.simulation import promises, trace_set
 from wattio.kinds.simulation.trace_set import TraceSetEntry
 from wattio.results.runs import Setting
 from wattio.simulator.profile import PatternName, Pressure, Rate, SegmentEntry
@@ -59,7 +60,8 @@ class SimulationHead(Strict):
     repetitions: int = Field(default=1, ge=1, le=1000)
     # Span over which latency is averaged, and after which the policy is asked.
     window: Seconds = 0.5
-    # The bound by which a policy without a plf of its own is judged, and the oracle's.
+    # The bound by which a policy without a plf of its own is judged, and the oracle's; on loads
+    # without bounds of their own.
     plf: Plf = 0.2
 
 
@@ -109,6 +111,9 @@ class LoadEntry(Strict):
     warmup: SecondsOrZero | None = None
     # How long after the warm-up; a pattern needs it, the others may end by themselves.
     duration: Seconds | None = None
+    # What each policy is told to keep here, and judged by, in place of its plf; as `--bound` of
+    # `wattio simulate`: "p99 20% run", "mean 2 ms". Up to three.
+    bounds: list[promises.Written] | None = Field(default=None, min_length=1, max_length=3)
 
     @model_validator(mode="after")
     def _consistent(self) -> LoadEntry:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 
 from wattio.errors import InputError
-from wattio.kinds.simulation import metrics
+from wattio.kinds.simulation import metrics, promises
 from wattio.kinds.simulation.folder import SimulationFolder
 from wattio.results.catalog import Catalog
 from wattio.results.runs import Metrics, Recorded
+from wattio.simulator.bounds import judge
 from wattio.simulator.native import Simulator
 from wattio.simulator.policies import BOUND_BY, REFERENCE
 from wattio.simulator.simulation import Outcome
@@ -82,25 +83,33 @@ def _relations(
     native = next((item for item in group if item.run.policy == REFERENCE), None)
     if native is None:
         return {}
-    # Shares are of what is possible under the same bound on the same statistic, the mean.
+    # Shares are of what is possible within the same bounds.
     oracle_w = {
-        item.run.plf: _power_w(item)
-        for item in group
-        if item.run.policy == BOUND_BY and item.run.settings.get("statistic", "mean") == "mean"
+        promises.told(item.run): _power_w(item) for item in group if item.run.policy == BOUND_BY
     }
     found: dict[str, Metrics] = {}
     twin: Outcome | None = None
     for item in group:
-        powers = (_power_w(item), _power_w(native), oracle_w.get(item.run.plf))
+        held_to = promises.told(item.run)
+        powers = (_power_w(item), _power_w(native), oracle_w.get(held_to))
         found[item.identity] = metrics.of_powers(*powers)
         if item.identity not in done:
             twin = twin or folder.read_outcome(native)
             outcome = twin if item is native else folder.read_outcome(item)
-            relation = simulator.relate(outcome, twin, item.run.plf)
-            found[item.identity] |= metrics.of_relation(relation)
+            found[item.identity] |= _relation(simulator, item, outcome, twin)
             tails = metrics.of_outcome(outcome), metrics.of_outcome(twin)
             found[item.identity] |= metrics.of_tails(*tails)
     return found
+
+
+def _relation(simulator: Simulator, item: Recorded, outcome: Outcome, twin: Outcome) -> Metrics:
+    """Ratios of a run to its twin, and how it kept what it is held to."""
+    given = promises.are_given(item.run)
+    relation = simulator.relate(outcome, twin, 0.0 if given else item.run.plf)
+    if not given:
+        return metrics.of_relation(relation) | metrics.of_plf(relation)
+    judged = [judge(bound, outcome, twin) for bound in promises.of(item.run)]
+    return metrics.of_relation(relation) | metrics.of_bounds(judged)
 
 
 def _power_w(item: Recorded) -> float:

@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from wattio.analysis.histogram import exceedance
+from wattio.kinds.simulation import promises
 from wattio.kinds.simulation.overall import sound
 from wattio.report import plots, rankings
 from wattio.report.phrases import number, percent
@@ -79,6 +80,8 @@ def power_and_latency(part: LoadPart) -> Drawn:
     subject = part.subject
     told = f" Shading shows the state of {subject.label}." if subject and states else ""
     bound = " The dotted line is the bound: native times 1 + plf." if extra else ""
+    if extra and subject and promises.are_given(subject.row.run):
+        bound = " The dotted line is the bound on the mean."
     text = f"Each point is a mean over {_point(part)}.{told}{bound}"
     alternative = f"Two charts over time on {part.name}: power in watts and mean latency."
     table = _series_table(part, ("power_w", "latency_us_mean", "iops"))
@@ -286,13 +289,18 @@ def _panel(
 
 
 def _bound_line(axis: Axes, part: LoadPart) -> list[Line2D]:
-    """The subject's bound on mean latency: native's latency times 1 + plf."""
+    """The subject's bound on mean latency, if it has one: native's latency times 1 + plf."""
     if not part.subject or not part.native:
         return []
-    plf, native = part.subject.row.run.plf, part.native
-    label = f"bound, native + {percent(plf)}"
+    on_mean = [bound for bound in promises.of(part.subject.row.run) if bound.quantile is None]
+    if not on_mean:
+        return []
+    bound, native = on_mean[0], part.native
+    label = (
+        f"bound, {bound.text}" if bound.share is None else f"bound, native + {percent(bound.share)}"
+    )
     style: dict[str, Any] = {"color": "#D55E00", "linestyle": ":", "linewidth": 1.2}
-    axis.plot(native.series["start_s"], native.series["latency_us_mean"] * (1 + plf), **style)
+    axis.plot(native.series["start_s"], bound.limit(native.series["latency_us_mean"]), **style)
     return [Line2D([], [], label=label, **style)]
 
 

@@ -34,7 +34,7 @@ def section(result: Result) -> Section:
         ("Loads", lines([_load_text(name, result) for name in result.inputs["loads"]])),
         (
             "Windows",
-            f"{study['window']} each; the bound is checked on the mean of the run, and window by"
+            f"{study['window']} each; a bound is checked over the run as a whole, and window by"
             " window against native's same window",
         ),
         ("Policies", lines([_policy_text(run) for run in _policies(result)])),
@@ -119,6 +119,8 @@ def _load_text(name: str, result: Result) -> str:
         level = f"pressure {request['pressure']:g}" if "pressure" in request else ""
         text += f"pattern {request['pattern']}, {level or format(request['iops'], 'g') + ' IOPS'}"
         text += ", open arrivals" if request.get("open") else ", closed-loop clients"
+    if entry.get("bounds"):
+        text += f"; every policy is held to {' and '.join(entry['bounds'])} in place of its plf"
     return f"{text}; warm-up {entry['warmup']}, not counted"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from wattio.analysis.price import Price
-from wattio.kinds.simulation import overall
+from wattio.kinds.simulation import overall, promises
 from wattio.kinds.simulation.overall import BACKGROUND_FLOOR, Overall, sound
 from wattio.report import output
 from wattio.report.page import (
@@ -25,7 +25,7 @@ from wattio.report.plots import Table
 from wattio.report.simulation import figures, made, phrases
 from wattio.report.simulation.gather import Curve, LoadPart, Result, gather
 from wattio.results.summary import Row
-from wattio.simulator.policies import REFERENCE
+from wattio.simulator.policies import BOUND_BY, REFERENCE
 
 PRICE = Price()
 """By what a year of saved power is told in money and carbon dioxide."""
@@ -41,7 +41,7 @@ LATENCIES = (
 COLUMNS = (
     *("power_w_mean", "saving_share", "iops_per_watt", "relative_iops_per_watt"),
     *(prefix + name for _, name in LATENCIES for prefix in ("", "relative_")),
-    *("relative_background_rate", "captured_share", "bound_violation_share"),
+    *("relative_background_rate", "captured_share", "bound_violation_share", "bound_limit_ratio"),
 )
 """Metrics in the CSV of a load's table."""
 
@@ -65,7 +65,7 @@ def make(path: Path, target: Path) -> Path:
     text = "All power and latency in this report is simulated: an estimate for the server that is"
     lead.append(Text(f"{text} described below, not a measurement of one.", "note"))
     sections = [_winners(result)] if any(part.subject for part in result.loads) else []
-    sections += [_overall(over)] if over else []
+    sections += [_overall(title, found) for title, found in overall.by_bound(over).items()]
     sections += [_load(part, result) for part in result.loads]
     page = Page(
         study["name"],
@@ -84,12 +84,13 @@ def _winners(result: Result) -> Section:
     return Section("What won", [*said, *gallery([figures.winners(result)])])
 
 
-def _overall(found: list[Overall]) -> Section:
+def _overall(title: str, found: list[Overall]) -> Section:
+    on_mean = found[0].bound == promises.MEAN
     columns: Cells = [
         "policy",
         ("bound kept", "loads"),
         ("background done", f"loads with {percent(BACKGROUND_FLOOR)} of native's"),
-        ("worst mean latency", "to native"),
+        ("worst mean latency", "to native") if on_mean else ("worst latency", "to its limit"),
         ("saving", "median of loads"),
         ("of oracle's saving", "median of loads"),
         ("worst quarter", "at most so much"),
@@ -102,7 +103,7 @@ def _overall(found: list[Overall]) -> Section:
                 look="broken" if policy.kept < policy.judged else "",
             ),
             f"{policy.background_done} of {policy.loads}",
-            times(policy.latency_worst),
+            times(policy.latency_worst if on_mean else policy.limit_worst),
             percent(policy.saving_median, 1),
             percent(policy.captured_median, 0),
             percent(policy.captured_worst_quarter, 0),
@@ -112,9 +113,8 @@ def _overall(found: list[Overall]) -> Section:
     text = "A load whose bound was broken, or whose background work was left undone, counts as"
     text += " nothing saved. The oracle knows each load beforehand; its saving is the best that a"
     text += " search found."
-    return Section(
-        "Over all loads", [grid("Each policy over all loads", columns, rows), Text(text, "note")]
-    )
+    caption = f"Each policy {title[0].lower()}{title[1:]}"
+    return Section(title, [grid(caption, columns, rows), Text(text, "note")])
 
 
 def _load(part: LoadPart, result: Result) -> Section:
@@ -135,7 +135,7 @@ def _policies(part: LoadPart) -> Block:
         *((name, "to native") for name, _ in LATENCIES),
         ("background", "to native"),
         *([("of oracle's", "saving")] if part.has_oracle else []),
-        ("bound on mean", "windows over it"),
+        (_bound_heading(part), "windows over it"),
     ]
     rows = [_policy(curve, part) for curve in part.curves]
     subjects = [at for at, curve in enumerate(part.curves) if curve is part.subject]
@@ -192,14 +192,20 @@ def _bound(row: Row) -> Cell:
     over = row.mean("bound_violation_share")
     small = "" if over is None else f"{percent(over, 1)} over"
     word = "kept" if row.bound_kept else "broken"
-    return Cell(f"{word}, {percent(row.run.plf)}", small, "" if row.bound_kept else "broken")
+    held_to = promises.told(row.run) if promises.are_given(row.run) else percent(row.run.plf)
+    return Cell(f"{word}, {held_to}", small, "" if row.bound_kept else "broken")
+
+
+def _bound_heading(part: LoadPart) -> str:
+    kinds = dict.fromkeys(promises.kind(curve.row.run) for curve in part.curves)
+    return f"bound on {' or '.join(kinds)}"
 
 
 def _note(part: LoadPart) -> str:
     text = "Native is full speed: all cores at the highest frequency. "
     if part.has_oracle:
         text += "The oracle is the least power that was found for the same work under the same"
-        text += " bound, with the load known in advance, which no policy can. "
+        text += f" bound, with the load known in advance, which no policy can. {_uncompared(part)}"
     text += "Background is the rate of the server's own work (garbage collection, scrubbing,"
     text += f" flushing): below {percent(BACKGROUND_FLOOR)} of native's it is left undone. A saving"
     text += " in brackets is none: it was had by breaking the bound, or by leaving such work"
@@ -209,12 +215,25 @@ def _note(part: LoadPart) -> str:
     return text
 
 
+def _uncompared(part: LoadPart) -> str:
+    """Who is held to another bound than the oracle, so that no share of its saving is told."""
+    runs = [curve.row.run for curve in part.curves if curve.row.run.policy != REFERENCE]
+    oracles = {promises.told(run): run.condition for run in runs if run.policy == BOUND_BY}
+    others = [run for run in runs if promises.told(run) not in oracles]
+    if not others:
+        return ""
+    held = "; ".join(f"{label} is held to {bound}" for bound, label in oracles.items())
+    told = ", ".join(f"{run.condition} ({promises.told(run)})" for run in others)
+    return f"Here {held}: no share of its saving is told of who is held to another bound, {told}. "
+
+
 def _table(part: LoadPart) -> Table:
-    table: Table = [["policy", "iterations", *COLUMNS, "bound_plf", "bound_kept"]]
+    table: Table = [["policy", "iterations", *COLUMNS, "bound_plf", "bounds", "bound_kept"]]
     for row in part.rows:
         values = ["" if row.mean(name) is None else row.mean(name) for name in COLUMNS]
         kept = "" if row.bound_kept is None else str(row.bound_kept).lower()
-        line = [row.run.condition, row.used, *values, row.run.plf, kept]
+        plf = "" if promises.are_given(row.run) else row.run.plf
+        line = [row.run.condition, row.used, *values, plf, promises.told(row.run), kept]
         if line not in table:
             table.append(line)
     return table

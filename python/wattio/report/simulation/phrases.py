@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from wattio.kinds.simulation import promises
 from wattio.kinds.simulation.overall import does_background, sound
 from wattio.report.phrases import bracketed, number, percent, times
 from wattio.report.simulation.figures import contests, contests_of
@@ -38,7 +39,8 @@ def headline(part: LoadPart) -> str:
     if subject is None or part.native is None:
         return f"{where}: no policy was compared with native."
     row = subject.row
-    saving, latency = row.mean("saving_share"), row.mean("relative_latency_us_mean")
+    saving = row.mean("saving_share")
+    latency, called = _latency(row)
     if saving is None or latency is None:
         return f"{where}: {subject.label} has no native run to be compared with."
     watts = (
@@ -47,7 +49,7 @@ def headline(part: LoadPart) -> str:
     share = bracketed(percent(abs(saving), 1), sound(row))
     change = f"save {share}" if saving >= 0 else f"cost {share} more"
     text = f"{where}, {subject.label} would {change} of the power ({watts}, simulated)"
-    text += f" at {times(latency)} the mean latency, {_bound(row)}{_undone(row)}."
+    text += f" at {times(latency)} the {called}, {_bound(row)}{_undone(row)}."
     captured = row.mean("captured_share")
     if captured is not None:
         share = bracketed(percent(captured, 0), sound(row))
@@ -64,7 +66,8 @@ def others(part: LoadPart) -> str:
     parts = []
     for curve in part.curves:
         row = curve.row
-        saving, latency = row.mean("saving_share"), row.mean("relative_latency_us_mean")
+        saving = row.mean("saving_share")
+        latency, _ = _latency(row)
         skipped = curve is part.subject or row.run.policy in (REFERENCE, BOUND_BY)
         if skipped or saving is None or latency is None:
             continue
@@ -75,8 +78,16 @@ def others(part: LoadPart) -> str:
     return "; ".join(parts) + "." if parts else ""
 
 
+def _latency(row: Row) -> tuple[float | None, str]:
+    """The latency that a row is held to, over native's, and what it is called."""
+    name, called = promises.latency(row.run)
+    return row.mean(f"relative_{name}"), called
+
+
 def _bound(row: Row) -> str:
     side = "within" if row.bound_kept else "outside"
+    if promises.are_given(row.run):
+        return f"{side} its bound, {promises.told(row.run)}"
     return f"{side} its {percent(row.run.plf)} bound"
 
 
