@@ -26,6 +26,7 @@ mod run;
 mod sender;
 mod summary;
 
+pub use engine::Answered;
 pub use histograms::{Bucket, WindowHistograms};
 pub use load::{Load, LoadError, Pattern, Phase, Senders, TraceSource};
 pub use observe::Reading;

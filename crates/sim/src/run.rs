@@ -1,7 +1,7 @@
 //! A run: the engine, the loop around a law, and what they leave behind.
 
 use crate::background::BackgroundWork;
-use crate::engine::new_histogram;
+use crate::engine::{Answered, new_histogram};
 use crate::histograms::{Bucket, WindowHistograms};
 use crate::load::{Load, LoadError, SPAN_S_MAX};
 use crate::observe::Reading;
@@ -137,6 +137,18 @@ impl Run {
     #[must_use]
     pub fn steps(&self) -> &[Stepped] {
         self.steps.as_deref().unwrap_or_default()
+    }
+
+    /// Keeps every request that is answered from now on, for [`Run::answers`].
+    pub fn record_answers(&mut self) {
+        self.plant.engine.answers.get_or_insert_default();
+    }
+
+    /// The recorded requests, warm-up included, in the order of their answers. Twins of an open load
+    /// or a trace get the same arrivals, so the requests of both, sorted, are pairs.
+    #[must_use]
+    pub fn answers(&self) -> &[Answered] {
+        self.plant.engine.answers.as_deref().unwrap_or_default()
     }
 
     /// Gives out the recorded steps and forgets them.

@@ -17,6 +17,15 @@ pub(super) struct Job {
     pub read: bool,
 }
 
+/// A request that has its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Answered {
+    /// When it arrived, in nanoseconds since the run began (warm-up included).
+    pub arrived_ns: u64,
+    /// From there until its client had the answer, in nanoseconds.
+    pub latency_ns: u64,
+}
+
 /// Sums since the start of the run; differences of two copies describe what lies between them.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {

@@ -3,7 +3,7 @@
 mod job;
 mod service;
 
-pub use job::Totals;
+pub use job::{Answered, Totals};
 
 use crate::background::BackgroundWork;
 use crate::drive::DriveArray;
@@ -32,6 +32,8 @@ pub struct Engine {
     pub latencies: Histogram<u32>,
     /// Latencies since the law last looked.
     pub spread: Octaves,
+    /// Every request that was answered, where somebody asked for it.
+    pub answers: Option<Vec<Answered>>,
     queue: EventQueue<Event>,
     server: Server,
     program: Program,
@@ -77,6 +79,7 @@ impl Engine {
             totals: Totals::default(),
             latencies: new_histogram(),
             spread: Octaves::default(),
+            answers: None,
             queue,
             program: Program::compile(server),
             sender,

@@ -1,7 +1,7 @@
 //! How requests are served: step by step, on cores and drives.
 
 use super::Engine;
-use super::job::Job;
+use super::job::{Answered, Job};
 use crate::event::Event;
 use crate::load::LoadError;
 use crate::program::Step;
@@ -265,6 +265,9 @@ impl Engine {
     pub(super) fn answer(&mut self, job: u32) {
         let job = &mut self.jobs[job as usize];
         let latency_ns = self.now - job.started + self.network_ns;
+        if let Some(answers) = &mut self.answers {
+            answers.push(Answered { arrived_ns: job.started, latency_ns });
+        }
         job.started = ANSWERED;
         self.totals.answered += 1;
         self.totals.latency_ns += latency_ns;
