@@ -83,6 +83,13 @@ impl Trial {
 
     /// The same with bounds that the law is told of.
     pub fn run_within(&self, policy: &str, settings: &[(String, Value)], bounds: &[Bound]) -> Run {
+        let mut run = self.prepared(policy, settings, bounds);
+        run.finish().unwrap();
+        run
+    }
+
+    /// The same, not yet begun.
+    pub fn prepared(&self, policy: &str, settings: &[(String, Value)], bounds: &[Bound]) -> Run {
         let settings = Settings::from_iter(settings.iter().cloned());
         let law = build(policy, &settings, &limits(&self.server)).unwrap();
         let load = Load::Phases { senders: self.senders, phases: self.phases.clone() };
@@ -94,7 +101,6 @@ impl Trial {
         };
         let mut run = Run::with_bounds(&self.server, law, bounds, load, cut).unwrap();
         run.record_steps();
-        run.finish().unwrap();
         run
     }
 

@@ -1,0 +1,125 @@
+//! What bursts do to single requests under foresight, held against the same requests at full speed.
+//!
+//! A request is hurt if it took more than the bound's 1.2 times what the same request took at full
+//! speed, and more than 1.2 times the latency that one in a hundred exceeds at full speed on that
+//! load. By the second condition alone, a law that made every request slower by just what the bound
+//! allows would hurt one in a hundred, whom full speed itself serves as late; those are taken out by
+//! the first. The first alone would count every request whose service happened to be drawn longer:
+//! twins have the same arrivals, and draws of their own.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot set up its load has failed")]
+
+mod twin;
+
+use twin::{RAND_RW, Trial, number, phase, small, taken};
+use wattio_control::Value;
+use wattio_sim::{Answered, Senders};
+
+/// What the bound allows, times full speed.
+const ALLOWED: f64 = 1.2;
+/// The share of the requests that bursts may hurt.
+const HURT_MAX: f64 = 0.01;
+const SEEDS: [u64; 3] = [1, 2, 3];
+
+/// `count` times so long at one rate and so long at another, after 10 s of the first.
+fn swings(count: usize, phases: [(f64, f64); 2], seed: u64) -> Trial {
+    let of = |&(span_s, iops): &(f64, f64)| phase(span_s, Some(iops), RAND_RW);
+    let phases = (0..count).flat_map(|_| phases.iter().map(of).collect::<Vec<_>>()).collect();
+    Trial { server: small(), senders: Senders::Open, phases, warmup_s: 10.0, seed }
+}
+
+/// Every request after the warm-up, in the order of arrival.
+fn answers(trial: &Trial, policy: &str, settings: &[(String, Value)]) -> Vec<Answered> {
+    let mut run = trial.prepared(policy, settings, &[]);
+    run.record_answers();
+    run.finish().unwrap();
+    let warm_ns = (trial.warmup_s * 1e9) as u64;
+    let counted = run.answers().iter().filter(|answer| answer.arrived_ns >= warm_ns);
+    let mut counted: Vec<Answered> = counted.copied().collect();
+    counted.sort_unstable();
+    counted
+}
+
+/// The latency that one in a hundred exceeds, in nanoseconds.
+fn p99_ns(answers: &[Answered]) -> f64 {
+    let mut latencies: Vec<u64> = answers.iter().map(|answer| answer.latency_ns).collect();
+    latencies.sort_unstable();
+    latencies[(latencies.len() * 99).div_ceil(100) - 1] as f64
+}
+
+/// The share of the requests that were hurt.
+fn hurt(ours: &[Answered], full: &[Answered]) -> f64 {
+    // What was still under way at the end of one run may have been answered in the other.
+    assert!(full.len().abs_diff(ours.len()) < 1000);
+    let slow_ns = ALLOWED * p99_ns(full);
+    let mut twins = full.iter().peekable();
+    let mut count = 0;
+    for request in ours {
+        while twins.next_if(|twin| twin.arrived_ns < request.arrived_ns).is_some() {}
+        let twin = twins.next_if(|twin| twin.arrived_ns == request.arrived_ns);
+        let over = |limit_ns: f64| request.latency_ns as f64 > limit_ns;
+        let slower = twin.is_none_or(|twin| over(ALLOWED * twin.latency_ns as f64));
+        count += usize::from(slower && over(slow_ns));
+    }
+    count as f64 / ours.len() as f64
+}
+
+/// At most one request in a hundred, for each of some seeds.
+fn few_are_hurt(name: &str, count: usize, phases: [(f64, f64); 2]) {
+    for seed in SEEDS {
+        let trial = swings(count, phases, seed);
+        let ours = answers(&trial, "foresight", &[]);
+        let full = answers(&trial, "native", &[]);
+        let share = hurt(&ours, &full);
+        println!("{name}, seed {seed}: {:.3} % hurt of {}", 100.0 * share, ours.len());
+        assert!(share <= HURT_MAX, "{name}, seed {seed}: {share}");
+    }
+}
+
+#[test]
+fn swings_of_4_s_hurt_few_requests() {
+    few_are_hurt("4 s", 10, [(4.0, 15e3), (4.0, 500.0)]);
+}
+
+#[test]
+fn swings_of_20_s_hurt_few_requests() {
+    few_are_hurt("20 s", 2, [(20.0, 15e3), (20.0, 500.0)]);
+}
+
+#[test]
+fn spikes_of_half_a_second_hurt_few_requests() {
+    few_are_hurt("spikes", 8, SPIKES);
+}
+
+const SPIKES: [(f64, f64); 2] = [(9.5, 2e3), (0.5, 60e3)];
+
+/// Thirty times the rate is more than any setting bears that was chosen before it.
+#[test]
+fn every_spike_meets_full_speed_within_50_ms() {
+    for seed in SEEDS {
+        let trial = swings(8, SPIKES, seed);
+        let steps = taken(&trial.run("foresight", &[]));
+        let full_speed = trial.full_speed().groups;
+        for at in 0..8 {
+            let began_s = trial.warmup_s + f64::from(at) * 10.0 + 9.5;
+            let before = steps.iter().rev().find(|step| step.at_s < began_s).unwrap();
+            assert_ne!(before.action.groups, full_speed, "nothing to give back");
+            let first = |step: &&twin::Taken| step.at_s >= began_s;
+            let mut after = steps.iter().filter(first);
+            let first = after.find(|step| step.action.groups == full_speed).unwrap();
+            assert!(first.at_s - began_s <= 0.05, "seed {seed}, spike {at}: {} s", first.at_s);
+        }
+    }
+}
+
+/// With full speed as the law nobody is hurt; with a setting that a spike overruns, many are.
+#[test]
+fn full_speed_hurts_nobody_and_one_that_is_overrun_many() {
+    let trial = swings(2, [(2.0, 2e3), (0.5, 60e3)], 1);
+    let full = answers(&trial, "native", &[]);
+    assert!(hurt(&full, &full).abs() < f64::EPSILON);
+    let few = [number("cores_share", 0.3), number("frequency_share", 0.4)];
+    let slow = answers(&trial, "fixed", &few);
+    println!("slow: {:.3} % hurt", 100.0 * hurt(&slow, &full));
+    assert!(hurt(&slow, &full) > 0.02);
+}
