@@ -160,6 +160,34 @@ mod tests {
         assert_eq!("2 Wh".parse(), Ok(Joules(7200.0)));
     }
 
+    /// A bound of 0.25 ms was shown as one of 250000 ns.
+    #[test]
+    fn what_was_read_is_printed_in_a_unit_that_fits() {
+        for (text, printed) in [
+            ("0.25 ms", "250 us"),
+            ("250 us", "250 us"),
+            ("0.3 ms", "300 us"),
+            ("2.5 ms", "2.5 ms"),
+            ("1.234 ms", "1.234 ms"),
+            ("1.2345 ms", "1234.5 us"),
+            ("1 us", "1 us"),
+            ("7 µs", "7 us"),
+            ("0.5 s", "500 ms"),
+            ("90 s", "1.5 min"),
+            ("100 s", "100 s"),
+            ("36 h", "1.5 d"),
+            ("0 s", "0 s"),
+        ] {
+            assert_eq!(text.parse::<Seconds>().unwrap().to_string(), printed, "{text}");
+        }
+        for thousandths in 1..10_000 {
+            let text = format!("{} ms", f64::from(thousandths) / 1e3);
+            let printed = text.parse::<Seconds>().unwrap().to_string();
+            assert!(!printed.ends_with("ns") && printed.len() <= "1000.001 us".len(), "{printed}");
+        }
+        assert_eq!("1.1 GHz".parse::<Hertz>().unwrap().to_string(), "1.1 GHz");
+    }
+
     #[test]
     fn a_missing_or_foreign_unit_is_named() {
         let bare = "45".parse::<Watts>().unwrap_err().to_string();

@@ -93,17 +93,23 @@ fn is_exponent(text: &str, at: usize) -> bool {
             .is_some_and(|&next| next.is_ascii_digit() || matches!(next, b'-' | b'+'))
 }
 
-/// Prints in the largest unit that keeps the number at or above one.
+/// Prints in the largest unit in which the number is one or more and has at most three decimals.
 pub fn format_quantity(value: f64, units: &[Unit], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let fits = |unit: &&Unit| value.abs() >= unit.factor && exact(value, unit);
+    let fits = |unit: &&Unit| value.abs() >= unit.factor && short(value, unit).is_some();
     let base = units.iter().find(|unit| unit.factor == 1.0).unwrap_or(&units[0]);
-    let unit = units.iter().rev().find(fits).unwrap_or(base);
-    write!(f, "{} {}", value / unit.factor, unit.symbol)
+    // Of two symbols for one unit, the first.
+    let largest = |one: &&Unit, other: &&Unit| one.factor.total_cmp(&other.factor);
+    let fitting = units.iter().rev().filter(fits).max_by(largest).unwrap_or(base);
+    let number = short(value, fitting).unwrap_or(value / fitting.factor);
+    write!(f, "{number} {}", fitting.symbol)
 }
 
-/// Whether dividing by the unit and multiplying again gives the same number.
-fn exact(value: f64, unit: &Unit) -> bool {
-    (value / unit.factor) * unit.factor == value && (value / unit.factor * 1000.0).fract() == 0.0
+/// The number with three decimals that gives the value again, but for what two roundings do to it:
+/// 0.25 ms over a microsecond is 250.00000000000003.
+fn short(value: f64, unit: &Unit) -> Option<f64> {
+    let number = (value / unit.factor * 1000.0).round() / 1000.0;
+    let is_same = (number * unit.factor - value).abs() <= 2.0 * f64::EPSILON * value.abs();
+    is_same.then_some(number)
 }
 
 pub fn deserialize<'de, D: Deserializer<'de>>(
