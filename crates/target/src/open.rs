@@ -108,8 +108,7 @@ fn fill(export: &str, device: &mut Device, needed: u64) -> Result<(), ServerErro
 }
 
 fn tell_recovery(export: &str, recovery: &Recovery, took: Duration) {
-    let Recovery { was_clean, records, blocks, damaged_blocks, resynced_blocks, devices_out } =
-        *recovery;
+    let Recovery { was_clean, records, blocks, .. } = *recovery;
     let took = took.as_secs_f64();
     let how = if was_clean {
         "it had been closed".to_owned()
@@ -117,13 +116,61 @@ fn tell_recovery(export: &str, recovery: &Recovery, took: Duration) {
         format!("recovered: {}, {} KiB of log", counted(records, "record"), 4 * blocks)
     };
     log(Priority::Info, &format!("export `{export}`: opened in {took:.2} s; {how}"));
-    for (count, what) in [
-        (damaged_blocks, "blocks are damaged: reading them fails"),
-        (resynced_blocks, "blocks were copied from one device to the other"),
-        (u64::from(devices_out), "devices did not count"),
-    ] {
-        if count > 0 {
-            log(Priority::Warning, &format!("export `{export}`: {count} {what}"));
-        }
+    for what in losses(recovery) {
+        log(Priority::Warning, &format!("export `{export}`: {what}"));
+    }
+}
+
+/// What a recovery could not make good without anybody's notice.
+fn losses(recovery: &Recovery) -> Vec<String> {
+    let Recovery { damaged_blocks, resynced_blocks, devices_out, .. } = *recovery;
+    let mut told = Vec::new();
+    if damaged_blocks > 0 {
+        let (is, them) = if damaged_blocks == 1 { ("is", "it") } else { ("are", "them") };
+        let blocks = counted(damaged_blocks, "block");
+        told.push(format!("{blocks} {is} damaged: reading {them} fails"));
+    }
+    if resynced_blocks > 0 {
+        let were = if resynced_blocks == 1 { "was" } else { "were" };
+        let blocks = counted(resynced_blocks, "block");
+        told.push(format!("{blocks} {were} copied from one device to the other"));
+    }
+    if devices_out > 0 {
+        told.push(format!("{} did not count", counted(devices_out.into(), "device")));
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_block_is_one() {
+        let told = |damaged_blocks, resynced_blocks, devices_out| {
+            losses(&Recovery {
+                damaged_blocks,
+                resynced_blocks,
+                devices_out,
+                ..Recovery::default()
+            })
+        };
+        assert_eq!(told(0, 0, 0), [""; 0]);
+        assert_eq!(
+            told(1, 1, 1),
+            [
+                "1 block is damaged: reading it fails",
+                "1 block was copied from one device to the other",
+                "1 device did not count",
+            ]
+        );
+        assert_eq!(
+            told(2, 3, 2),
+            [
+                "2 blocks are damaged: reading them fails",
+                "3 blocks were copied from one device to the other",
+                "2 devices did not count",
+            ]
+        );
     }
 }

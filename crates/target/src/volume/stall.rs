@@ -2,7 +2,7 @@
 
 use super::VolumeLane;
 use super::background::Left;
-use crate::log::{Priority, log};
+use crate::log::{Priority, counted, log};
 use crate::status::VolumeStatus;
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,7 @@ fn describe(volume: &VolumeStatus) -> String {
     });
     format!(
         "export `{}`: clients wait for a free segment: {} of {} are free, {} empty until a checkpoint, {}; \
-         {devices}; {} records under way",
+         {devices}; {} under way",
         volume.export,
         volume.free_segments,
         volume.segments,
@@ -47,7 +47,7 @@ fn describe(volume: &VolumeStatus) -> String {
             Some(stage) => format!("which is {stage}"),
             None => "of which none is under way".to_owned(),
         },
-        volume.records_under_way,
+        counted(volume.records_under_way as u64, "record"),
     )
 }
 
@@ -65,13 +65,14 @@ mod tests {
             checkpoint_stage: Some("flushing the map".into()),
             device_oldest: Some("flush".into()),
             device_oldest_s: Some(9.84),
+            records_under_way: 1,
             ..VolumeStatus::default()
         };
         assert_eq!(
             describe(&volume),
             "export `disk`: clients wait for a free segment: 3 of 29 are free, 2 empty until a \
              checkpoint, which is flushing the map; the devices have been at a flush for 9.8 s; \
-             0 records under way"
+             1 record under way"
         );
         let idle = VolumeStatus { checkpoint_stage: None, device_oldest: None, ..volume };
         assert!(describe(&idle).contains("of which none is under way; the devices are at nothing"));
