@@ -215,7 +215,7 @@ function groups(all, shadow) {
       groupName(one, group),
       `${group.cores_active} of ${group.cores_total}`,
       String(group.cores_min),
-      `${as.hertz(group.frequency_hz)} of ${as.hertz(group.frequency_max_hz)}`,
+      isNumber(group.frequency_hz) ? `${as.hertz(group.frequency_hz)} of ${as.hertz(group.frequency_max_hz)}` : as.ABSENT,
       as.percent(group.utilisation_clients),
       as.percent(group.utilisation_background),
     ])),
