@@ -66,22 +66,36 @@ impl Price {
     }
 }
 
-/// "79.0 kWh, 19.75 EUR and 27.7 kg of CO2 in a year like this, at 0.25 EUR and 350 g for a kWh".
+/// "78.8 kWh, 19.71 EUR and 27.6 kg of CO2 in a year like this, at 0.25 EUR and 350 g for a kWh".
 impl std::fmt::Display for SavedYear {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { energy_kwh, cost_eur, co2_kg, price } = self;
         let Price { eur_per_kwh, co2_g_per_kwh } = price;
         write!(
             out,
-            "{energy_kwh:.1} kWh, {cost_eur:.2} EUR and {co2_kg:.1} kg of CO2 in a year like this, \
-             at {eur_per_kwh} EUR and {co2_g_per_kwh} g for a kWh"
+            "{} kWh, {cost_eur:.2} EUR and {} kg of CO2 in a year like this, at {eur_per_kwh} EUR and \
+             {co2_g_per_kwh} g for a kWh",
+            few_digits(*energy_kwh),
+            few_digits(*co2_kg),
         )
     }
+}
+
+/// A number with one decimal, and with two where that would leave one digit only.
+fn few_digits(number: f64) -> String {
+    if number.abs() < 0.95 { format!("{number:.2}") } else { format!("{number:.1}") }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A tenth of a kilowatt-hour was told as "0.0 kg of CO2".
+    #[test]
+    fn little_is_not_nothing() {
+        let text = Price::default().year(Watts(0.0117)).to_string();
+        assert!(text.starts_with("0.10 kWh, 0.03 EUR and 0.04 kg of CO2"), "{text}");
+    }
 
     #[test]
     fn a_year_is_the_mean_power_times_its_hours() {

@@ -67,6 +67,8 @@ pub fn examine(root: &Root, source: Option<&Source>) -> Vec<Finding> {
     findings.extend(meters(root));
     findings.extend(limits(root));
     if let (Some(source), Ok(topology)) = (source, &topology) {
+        let path = source.path.display().to_string();
+        findings.push(Finding::new("configuration", true, path));
         findings.extend(parts(&source.config, &source.path, root, topology));
         let fixed = fixed_groups(source, root).unwrap_or_default();
         findings

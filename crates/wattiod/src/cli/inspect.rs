@@ -12,6 +12,7 @@ use wattio_host::processes::pollers::Threads;
 use wattio_units::Seconds;
 use wattiod::doctor::{examine, pollers};
 use wattiod::govern::read;
+use wattiod::log::complain;
 
 /// How long threads are watched for polling.
 const POLLERS_WATCHED: Duration = Duration::from_secs(1);
@@ -81,6 +82,13 @@ impl Doctor {
         // A host need not have everything; a configuration must get what it asks for.
         let asked = findings.iter().filter(|finding| finding.what.starts_with('['));
         let missing = asked.filter(|finding| !finding.ok).count();
+        if missing > 0 && self.config.is_none() && !self.json {
+            // Nobody named it: the package brings an example there, which fits few hosts.
+            complain(&format!(
+                "{CONFIG} does not fit this host; `wattiod init --out {CONFIG} --force` puts one there \
+                 that does"
+            ));
+        }
         Ok(ExitCode::from(u8::from(missing > 0)))
     }
 }

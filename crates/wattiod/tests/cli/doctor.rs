@@ -23,4 +23,6 @@ fn the_doctor_finds_that_a_configuration_asks_for_too_much() {
     let (code, text, _) = said(&["doctor", &place.text("wattiod.toml")]);
     assert_eq!(code, 1, "{text}");
     assert!(text.contains("no  [latency]") && text.contains("no-such-device"), "{text}");
+    let named = format!("ok  configuration: {}", place.text("wattiod.toml"));
+    assert!(text.lines().any(|line| line == named), "{text}");
 }
