@@ -161,6 +161,17 @@ def test_what_alternation_has_shown_is_told_and_is_no_doubt(tmp_path: Path) -> N
     result = fake.write(tmp_path / "r", rows, mode="run", status=status)
     text = make(result).read_text(encoding="utf-8").translate(PLAIN)
     assert "9.1 ± 0.8 W, 14.0 % of 65.0 W" in text
+    assert phrases.by_turns(gather.gather(result)).translate(PLAIN) == (
+        "By turns with full speed, pacer saved 9.1 ± 0.8 W, 14.0 % of 65.0 W; mean latency "
+        "+6.0 ± 2.0 % (12 pairs, 95 % intervals, measured by rapl:sum)."
+    )
+    # What a model says of all the time, full speed too, stood above what was measured.
+    assert text.index("By turns with full speed, pacer") < text.index("Over 3 min 20 s")
+    chance = {**BY_TURNS, "power_w_saved": {"mean": 0.3, "half_width": 0.8}}
+    status = {**fake.summary(COUNT, mode="run"), "alternation": chance, "power": power}
+    result = fake.write(tmp_path / "chance", rows, mode="run", status=status)
+    told = phrases.by_turns(gather.gather(result)).translate(PLAIN)
+    assert "no saving by pacer can be told from chance yet (0.3 ± 0.8 W, 0.5 % of 65.0 W)" in told
     assert "+6.0 ± 2.0 %" in text
     assert "measured, rapl:sum; 95 % interval over 12 pairs" in text
     assert "FORCED" not in text

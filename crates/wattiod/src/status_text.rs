@@ -144,7 +144,12 @@ fn verdict_of_one(status: &Status) -> String {
     let would = if status.mode == "observe" { "would have " } else { "" };
     let (counts, power) = (&status.counts, &status.power);
     let span = duration(status.uptime_s);
-    let mut text = match (power.estimated_j, power.estimated_full_speed_j) {
+    // What was measured stands before what a model says.
+    let measured = status
+        .alternation
+        .as_ref()
+        .map_or(String::new(), |found| format!("by alternation: {}\n", alternation(found, power)));
+    let estimate = match (power.estimated_j, power.estimated_full_speed_j) {
         (Some(here), Some(full)) if full > 0.0 => {
             let watched = status.shadow.as_ref().map_or(status.uptime_s, |s| s.estimated_span_s);
             let saved_w = (full - here) / watched.max(1e-9);
@@ -167,6 +172,7 @@ fn verdict_of_one(status: &Status) -> String {
             format!("over {span}: no estimate of the saving, because {why}")
         }
     };
+    let mut text = measured + &estimate;
     let (broken, changed) = match would {
         "" => ("broke", "changed"),
         _ => ("would have broken", "would have changed"),
@@ -208,9 +214,6 @@ fn verdict_of_one(status: &Status) -> String {
             other.violations,
             counted(other.windows_bounded, "window")
         );
-    }
-    if let Some(found) = &status.alternation {
-        let _ = write!(text, "\nby alternation: {}", alternation(found, power));
     }
     if let Some(loss) = counts.loss_mean {
         let estimate = if would.is_empty() { "" } else { " (estimate)" };
@@ -421,10 +424,11 @@ mod tests {
     #[test]
     fn what_alternation_found_is_told_with_its_interval() {
         let saved = |half_width| Some(Interval { mean: 9.1, half_width });
-        let text = verdict(&alternating(12, saved(0.8)));
+        let text = verdict(&Status { mode: "run".into(), ..alternating(12, saved(0.8)) });
         let told = "by alternation: saves 9.1 W +- 0.8 W, 14.0 % of 65.0 W, mean latency +6.0 % +- \
                     2.0 % (95 % intervals, 12 pairs; power: rapl:sum)";
-        assert!(text.contains(told), "{text}");
+        // Below what the model says of all the time, full speed too, it looked like a second opinion.
+        assert!(text.starts_with(&format!("{told}\nover 2 h 2 min")), "{text}");
         assert!(page(&alternating(12, saved(0.8))).contains("saves 9.1 W +- 0.8 W"));
         let text = verdict(&alternating(12, saved(12.0)));
         assert!(text.contains("no saving can be told from chance yet (9.1 W +- 12.0 W"), "{text}");

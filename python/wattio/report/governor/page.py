@@ -47,6 +47,8 @@ _SHADOW = """Shadow mode: nothing was turned. Latency, load and utilisation were
 speed that the host had anyway; settings, latency under them and what they save are estimates."""
 _ACTED = """The governor acted on this host. Latency was measured; what would have been drawn at \
 full speed is an estimate, as nobody was there to measure it."""
+_BY_TURNS = """The governor acted on this host, by turns with full speed. Latency was measured at \
+both; what would have been drawn at full speed while it saved is an estimate."""
 
 
 def make(path: Path, target: Path) -> Path:
@@ -59,8 +61,11 @@ def make(path: Path, target: Path) -> Path:
         for verdict in found.recorded.verdicts
         if verdict.verdict == "INVALID"
     ]
-    told = phrases.details(found)
-    note = f"{_SHADOW if found.shadow else _ACTED} Whatever rests on a model is called an estimate."
+    # What was measured against full speed stands before what a model says of all the time.
+    by_turns, estimated = phrases.by_turns(found), phrases.headline(found)
+    told = [*([estimated] if by_turns else []), *phrases.details(found)]
+    how = _SHADOW if found.shadow else _BY_TURNS if by_turns else _ACTED
+    note = f"{how} Whatever rests on a model is called an estimate."
     over_time = gallery(figures.of_result(found))
     sections = [_numbers(found), _verdicts(found), _made(found)]
     if over_time:
@@ -71,7 +76,7 @@ def make(path: Path, target: Path) -> Path:
         f"{what}, had it acted" if found.shadow else what,
         [
             *warnings,
-            Text(phrases.headline(found), "headline", [" ".join(told)] if told else []),
+            Text(by_turns or estimated, "headline", [" ".join(told)] if told else []),
             Text(note, "note"),
         ],
         sections,

@@ -60,6 +60,28 @@ def headline(found: Governed) -> str:
     return f"{text} {measured}".rstrip()
 
 
+def by_turns(found: Governed) -> str:
+    """What governing by turns with full speed has shown; empty where it has shown nothing yet."""
+    shown = found.summary.alternation if found.summary else None
+    if shown is None or found.summary is None or shown.power_w_saved is None:
+        return ""
+    saved, full_w, latency = shown.power_w_saved, shown.power_w_full_speed, shown.latency_change
+    interval = f"{abs(saved.mean):.1f} ± {saved.half_width:.1f}{_SPACE}W"
+    of = f", {percent(abs(saved.mean) / full_w, 1)} of {number(full_w)}{_SPACE}W" if full_w else ""
+    policy = found.machine.policy
+    if abs(saved.mean) <= saved.half_width:
+        signed = f"{saved.mean:.1f} ± {saved.half_width:.1f}{_SPACE}W"
+        text = f"no saving by {policy} can be told from chance yet ({signed}{of})"
+    else:
+        text = f"{policy} {'saved' if saved.mean > 0 else 'cost'} {interval}{of}"
+    if latency is not None:
+        change = f"{100 * latency.mean:+.1f} ± {100 * latency.half_width:.1f}{_SPACE}%"
+        text += f"; mean latency {change}"
+    meter = found.summary.power.meter or "the meter"
+    by = "an estimate by the power model" if shown.power_is_estimate else f"measured by {meter}"
+    return f"By turns with full speed, {text} ({count(shown.pairs)} pairs, 95 % intervals, {by})."
+
+
 def details(found: Governed) -> list[str]:
     """How the bound fared, what was turned, how good the model is: one sentence each."""
     if not found.get("windows"):
