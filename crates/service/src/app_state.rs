@@ -2,6 +2,7 @@
 
 use crate::history::History;
 use crate::protocol::{line_of, refused};
+use crate::shown::Shown;
 use crate::{Answer, Program, ServiceRequest};
 use axum::body::Bytes;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -41,13 +42,10 @@ impl<P: Program> Clone for AppState<P> {
 }
 
 impl<P: Program> AppState<P> {
-    pub fn new(
-        status: watch::Receiver<Arc<P::Status>>,
-        requests: mpsc::Sender<ServiceRequest<P>>,
-    ) -> Self {
+    pub fn new(shown: Shown<P>, requests: mpsc::Sender<ServiceRequest<P>>) -> Self {
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
-        let history = Arc::default();
-        Self { status, streams, requests, rendered: Arc::default(), history }
+        let history = shown.history();
+        Self { status: shown.status, streams, requests, rendered: Arc::default(), history }
     }
 
     /// The last status.
@@ -67,18 +65,6 @@ impl<P: Program> AppState<P> {
                 *rendered = Some((last, json.clone()));
                 json
             }
-        }
-    }
-
-    /// Keeps the last minutes for as long as there is a loop.
-    pub async fn remember(self) {
-        let mut status = self.status.clone();
-        status.mark_changed();
-        while status.changed().await.is_ok() {
-            let last = status.borrow_and_update().clone();
-            let (utc_ns, kind, moment) = P::moment(&last);
-            let json = serde_json::to_string(&moment).unwrap_or_default();
-            self.history.lock().unwrap_or_else(PoisonError::into_inner).add(utc_ns, kind, json);
         }
     }
 

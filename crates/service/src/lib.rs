@@ -18,12 +18,14 @@ pub mod metrics;
 mod page;
 mod places;
 mod protocol;
+mod shown;
 mod socket;
 pub mod tls;
 mod token;
 mod write_timeout;
 
 pub use protocol::{Answer, LINE_BYTES_MAX, read_request};
+pub use shown::{Publisher, Shown, shown};
 pub use token::{Token, TokenError};
 
 use metrics::Family;
@@ -35,7 +37,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use thiserror::Error;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, oneshot};
 
 /// A program that is shown and told: what it publishes, and what its operators may ask.
 pub trait Program: 'static {
@@ -169,12 +171,8 @@ pub struct Opened<P: Program> {
 impl<P: Program> Opened<P> {
     /// Serves from a thread of its own.
     #[must_use]
-    pub fn serve(
-        mut self,
-        status: watch::Receiver<Arc<P::Status>>,
-        requests: mpsc::Sender<ServiceRequest<P>>,
-    ) -> Service {
-        let state = app_state::AppState::new(status, requests);
+    pub fn serve(mut self, shown: Shown<P>, requests: mpsc::Sender<ServiceRequest<P>>) -> Service {
+        let state = app_state::AppState::new(shown, requests);
         self.service.streams = Some(state.streams.clone());
         // If the thread is gone, it has panicked and said so.
         let _ = self.begin.send(state);
@@ -189,10 +187,10 @@ impl Service {
     /// When a socket cannot be opened; then nothing is left behind.
     pub fn start<P: Program>(
         settings: ServiceSettings,
-        status: watch::Receiver<Arc<P::Status>>,
+        shown: Shown<P>,
         requests: mpsc::Sender<ServiceRequest<P>>,
     ) -> Result<Self, ServiceError> {
-        Ok(Self::open(settings)?.serve(status, requests))
+        Ok(Self::open(settings)?.serve(shown, requests))
     }
 
     /// Opens the sockets.
@@ -264,7 +262,6 @@ fn run<P: Program>(
         let _ = opened.send(Ok(address));
         // An error means that there will be nothing to serve.
         let Ok(state) = begun.await else { return };
-        tokio::spawn(state.clone().remember());
         if let Some((listener, _)) = listeners.page {
             let router = http::router(&state, settings, kept.token);
             tokio::spawn(http::serve(listener, router, kept.tls, P::NAME));

@@ -14,7 +14,7 @@ use script::{REACTORS, SATURATION, Script, layout};
 use std::cell::Cell;
 use std::io::Read;
 use std::path::Path;
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 use wattio_control::Settings;
 use wattio_governor::Clock;
@@ -105,7 +105,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (number, volumes) = (0, vec![volume()]);
     governing.learn(vec![ReactorStatus { number, volumes, ..ReactorStatus::default() }]);
 
-    let (publish, shown) = tokio::sync::watch::channel(Arc::new(governing.shown(&clock)));
+    let (publish, shown) = wattio_service::shown(governing.shown(&clock));
     let (requests, asked) = mpsc::channel::<ServiceRequest<WattioTarget>>();
     let settings = ServiceSettings {
         listen: Some(value("listen").unwrap_or("127.0.0.1:0").parse()?),
@@ -132,7 +132,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             continue;
         }
         stepped += 1;
-        publish.send_replace(Arc::new(governing.shown(&clock)));
+        publish.send(governing.shown(&clock));
         if let Ok(asked) = asked.recv_timeout(step_time) {
             let exports = |_: Option<&str>| vec!["made up".to_owned()];
             let answer = governing.answer(&asked.request, exports, &clock);

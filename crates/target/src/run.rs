@@ -17,7 +17,6 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tokio::sync::watch;
 use wattio_control::SettingError;
 use wattio_governor::journal::Journal;
 use wattio_governor::{Clock, Severity};
@@ -86,7 +85,7 @@ pub fn run(options: &Options, passed: Vec<Listener>) -> Result<()> {
     let handle = server.handle();
     let mut governing = govern(options, frequency, handle.clone(), journal, &clock)?;
     governing.learn(handle.status());
-    let (status, seen) = watch::channel(Arc::new(governing.shown(&clock)));
+    let (status, seen) = wattio_service::shown(governing.shown(&clock));
     let (requests, requested) = channel();
     let service = service.serve(seen, requests);
     if let Some(address) = service.http_address() {
@@ -110,7 +109,7 @@ pub fn run(options: &Options, passed: Vec<Listener>) -> Result<()> {
                 detailed = Instant::now();
                 governing.learn(handle.status_soon());
             }
-            status.send_replace(Arc::new(governing.shown(&clock)));
+            status.send(governing.shown(&clock));
         }
         let quiet = if governing.is_quiet() { QUIET } else { Duration::ZERO };
         match inbox.wait(next.at.saturating_sub(clock.now()).max(quiet)) {
@@ -121,7 +120,7 @@ pub fn run(options: &Options, passed: Vec<Listener>) -> Result<()> {
             }
             Some(Message::Request(request)) => {
                 answer(request, &mut governing, &handle, &clock);
-                status.send_replace(Arc::new(governing.shown(&clock)));
+                status.send(governing.shown(&clock));
             }
         }
     }

@@ -7,7 +7,7 @@
 //! standard input does.
 
 use std::io::Read;
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 use wattio_governor::{Basis, Interval, Severity};
 use wattio_host::price::Price;
@@ -300,7 +300,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         socket: scene.value("socket").map(Into::into),
         ..ServiceSettings::default()
     };
-    let (publish, status) = tokio::sync::watch::channel(Arc::new(scene.status(0)));
+    let (publish, status) = wattio_service::shown(scene.status(0));
     let (requests, asked) = mpsc::channel::<ServiceRequest<Wattiod>>();
     let service = Service::start(settings, status, requests)?;
     if let Some(address) = service.http_address() {
@@ -323,7 +323,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         if ended.try_recv() == Err(mpsc::TryRecvError::Disconnected) {
             break;
         }
-        publish.send_replace(Arc::new(scene.status(step)));
+        publish.send(scene.status(step));
     }
     Ok(())
 }

@@ -14,10 +14,8 @@ use crate::status_text::one_line;
 use anyhow::{Context, Result};
 use sd_notify::NotifyState;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
-use tokio::sync::watch;
 use wattio_governor::journal::Journal;
 use wattio_governor::{Clock, Restored, Severity};
 use wattio_host::clock::HostClock;
@@ -117,19 +115,20 @@ pub fn govern(options: &Options) -> Result<Ended> {
     };
     let inbox = Inbox::open()?;
     let (requests, requested) = channel();
+    // Ends after the daemon, which restores first on every way out of here.
+    let mut keeper = lock.as_ref().map_or(Ok(None), |_| keep(options, &source))?;
+    let mut daemon = build(options, &source, lock.as_ref(), &clock)?;
+    let (publisher, seen) = wattio_service::shown(daemon.status(&clock));
+    let service = shown::serve(options.mode, &source, &seen, &requests)?;
+    drop((seen, requests));
+    // Not before all else has begun: a start that fails leaves no result without a window.
     let journals = start_journals(options, &source, &clock)?;
     for (_, journal) in &journals {
         detail(|| format!("keeps windows and events in {}", journal.folder().display()));
     }
-    // Ends after the daemon, which restores first on every way out of here.
-    let mut keeper = lock.as_ref().map_or(Ok(None), |_| keep(options, &source))?;
-    let mut daemon = build(options, &source, lock.as_ref(), &clock)?;
     daemon.record(journals);
     let folders = daemon.folders();
-    let (status, seen) = watch::channel(Arc::new(daemon.status(&clock)));
-    let service = shown::serve(options.mode, &source, &seen, &requests)?;
-    drop((seen, requests));
-    let mut status = Published::new(status, &clock);
+    let mut status = Published::new(publisher, &clock);
     if let Some(address) = service.http_address() {
         shown::tell(&source, address);
     }

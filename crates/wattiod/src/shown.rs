@@ -9,28 +9,26 @@ use anyhow::Result;
 use rustix::process::geteuid;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
-use tokio::sync::watch;
 use wattio_governor::{Clock, Severity};
 use wattio_host::clock::HostClock;
 use wattio_host::config::{PageTls, ServiceConfig};
 use wattio_host::{facts, trust};
 use wattio_service::tls::Files;
-use wattio_service::{Service, ServiceError, ServiceRequest, ServiceSettings};
+use wattio_service::{Publisher, Service, ServiceError, ServiceRequest, ServiceSettings, Shown};
 
 /// Starts page and socket. Shadow mode continues without whatever another daemon has taken or only
 /// root may open: it acts on nothing, and may run beside a daemon that does.
 pub(crate) fn serve(
     mode: Mode,
     source: &Source,
-    status: &watch::Receiver<Arc<Status>>,
+    shown: &Shown<Wattiod>,
     requests: &Sender<ServiceRequest<Wattiod>>,
 ) -> Result<Service> {
     let mut settings = settings(source)?;
     loop {
-        let error = match Service::start(settings.clone(), status.clone(), requests.clone()) {
+        let error = match Service::start(settings.clone(), shown.clone(), requests.clone()) {
             Ok(service) => return Ok(service),
             Err(error) => error,
         };
@@ -117,10 +115,10 @@ fn check_trust(service: &ServiceConfig) -> Result<(), BadInput> {
 
 /// The status that page, metrics and socket show.
 ///
-/// Making it and waking who serves it takes a tenth of a step, and is done in every window only as
-/// long as somebody has the page open.
+/// Making it takes some hundredths of a step, and is done in every window only as long as somebody has
+/// the page open.
 pub(crate) struct Published {
-    sender: watch::Sender<Arc<Status>>,
+    publisher: Publisher<Wattiod>,
     sent_at: Duration,
 }
 
@@ -128,8 +126,8 @@ pub(crate) struct Published {
 const STATUS_AGE_MAX: Duration = Duration::from_secs(1);
 
 impl Published {
-    pub fn new(sender: watch::Sender<Arc<Status>>, clock: &HostClock) -> Self {
-        Self { sender, sent_at: clock.now() }
+    pub fn new(publisher: Publisher<Wattiod>, clock: &HostClock) -> Self {
+        Self { publisher, sent_at: clock.now() }
     }
 
     pub fn is_due(&self, service: &Service, clock: &HostClock) -> bool {
@@ -140,10 +138,10 @@ impl Published {
 
     pub fn send(&mut self, daemon: &Daemon, clock: &HostClock) {
         self.sent_at = clock.now();
-        self.sender.send_replace(Arc::new(daemon.status(clock)));
+        self.publisher.send(daemon.status(clock));
     }
 
     pub fn send_last(&self, status: Status) {
-        self.sender.send_replace(Arc::new(status));
+        self.publisher.send(status);
     }
 }

@@ -3,7 +3,6 @@
 use crate::support::{Running, Status, any_port, full_status};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wattio_service::{ServiceError, ServiceSettings};
 
@@ -56,15 +55,27 @@ fn the_status_is_one_json_object() {
 #[test]
 fn the_last_minutes_are_kept_for_pages_that_are_opened_later() {
     let running = Running::http();
-    let read = || serde_json::from_str::<serde_json::Value>(&running.get("/v1/history").body);
-    // Kept by a task of its own: at most a moment later.
-    let history = std::iter::repeat_with(|| read().unwrap())
-        .find(|history| history["moments"].as_array().is_some_and(|moments| !moments.is_empty()))
-        .unwrap();
+    let history: serde_json::Value =
+        serde_json::from_str(&running.get("/v1/history").body).unwrap();
     let (moment, status) = (&history["moments"][0], full_status());
     assert_eq!(moment["utc_ns"], status.utc_ns);
     assert_eq!(moment["celsius"], status.celsius);
     assert_eq!(moment.as_object().map(serde_json::Map::len), Some(2), "only what charts show");
+}
+
+/// The thread that serves kept them, was woken for each, and missed those that came before it ran.
+#[test]
+fn each_status_is_kept_without_anybody_to_serve_it() {
+    let running = Running::http();
+    let first = full_status();
+    for second in 1..=100 {
+        running
+            .publish
+            .send(Status { utc_ns: first.utc_ns + second * 1_000_000_000, ..full_status() });
+    }
+    let history: serde_json::Value =
+        serde_json::from_str(&running.get("/v1/history").body).unwrap();
+    assert_eq!(history["moments"].as_array().map(Vec::len), Some(101));
 }
 
 /// Whatever was asked for, the answer was OpenMetrics, which not every reader reads.
@@ -155,9 +166,7 @@ fn events_bring_the_status_now_and_at_each_change() {
     let first: Status = serde_json::from_str(&events.line_after("data: ")).unwrap();
     assert_eq!(first, full_status());
     for reason in ["first change", "second change"] {
-        running
-            .publish
-            .send_replace(Arc::new(Status { reason: reason.to_owned(), ..full_status() }));
+        running.publish.send(Status { reason: reason.to_owned(), ..full_status() });
         let next: Status = serde_json::from_str(&events.line_after("data: ")).unwrap();
         assert_eq!(next.reason, reason);
     }
@@ -174,7 +183,7 @@ fn the_seventeenth_who_watches_is_told_to_come_back() {
     // A place is free again when somebody leaves, which the service sees when it next writes.
     drop(watching.pop());
     let free = (0..1000).any(|_| {
-        running.publish.send_replace(Arc::new(full_status()));
+        running.publish.send(full_status());
         running.open(head).status() == 200
     });
     assert!(free);

@@ -8,7 +8,6 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use wattio_service::client::{self, ClientError};
 use wattio_service::{LINE_BYTES_MAX, ServiceError, ServiceSettings, read_request};
 
@@ -75,7 +74,7 @@ fn the_status_is_answered_without_the_loop() {
     let answer = ask(&control.path, &Request::Status {}).unwrap();
     assert_eq!(answer, Answer::Status { status: Box::new(full_status()) });
     let later = Status { reason: "later".to_owned(), ..full_status() };
-    control.running.publish.send_replace(Arc::new(later.clone()));
+    control.running.publish.send(later.clone());
     let answer = ask(&control.path, &Request::Status {}).unwrap();
     assert_eq!(answer, Answer::Status { status: Box::new(later) });
     assert!(control.running.asked.try_recv().is_err());

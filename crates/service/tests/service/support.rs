@@ -5,11 +5,10 @@ use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::PathBuf;
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
-use tokio::sync::watch;
 use wattio_service::metrics::{Family, Kind, Value};
-use wattio_service::{Program, Service, ServiceError, ServiceRequest, ServiceSettings};
+use wattio_service::{Program, Publisher, Service, ServiceError, ServiceRequest, ServiceSettings};
 
 /// No test waits longer for what must come.
 pub const DEADLINE: Duration = Duration::from_secs(20);
@@ -72,15 +71,15 @@ impl Program for Kettle {
 
 pub struct Running {
     pub service: Service,
-    pub publish: watch::Sender<Arc<Status>>,
+    pub publish: Publisher<Kettle>,
     pub asked: mpsc::Receiver<ServiceRequest<Kettle>>,
 }
 
 impl Running {
     pub fn try_start(settings: ServiceSettings) -> Result<Self, ServiceError> {
-        let (publish, status) = watch::channel(Arc::new(full_status()));
+        let (publish, shown) = wattio_service::shown(full_status());
         let (requests, asked) = mpsc::channel();
-        Ok(Self { service: Service::start(settings, status, requests)?, publish, asked })
+        Ok(Self { service: Service::start(settings, shown, requests)?, publish, asked })
     }
 
     pub fn http() -> Self {

@@ -273,3 +273,15 @@ fn observed(place: &Place) -> (i32, String, String) {
     let config = place.text("wattiod.toml");
     said(&["observe", &config, "--no-results", "--duration", "2 s"])
 }
+
+/// A start that failed for a taken port or a missing file left a result without a window.
+#[test]
+fn a_start_that_fails_leaves_no_result() {
+    let place = Place::measured();
+    let config = fs::read_to_string(place.path("wattiod.toml")).unwrap();
+    let token = format!("token = \"{}\"\n", place.text("no-token"));
+    fs::write(place.path("wattiod.toml"), config + &token).unwrap();
+    let output = place.observe(&["--duration", "1 s"]).end();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(!place.path("results").exists());
+}
