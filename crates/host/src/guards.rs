@@ -18,30 +18,49 @@ pub struct CheckConfig {
     pub healthy: String,
 }
 
+/// How often new arrays are looked for: a host of a hundred disks has a long list of devices, and
+/// whoever assembles an array watches it for longer than that.
+const ARRAYS_LOOKED_FOR_EVERY: Seconds = Seconds(5.0);
+
 /// Linux software RAID: full speed while an array lacks a disk.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct MdArrays {
-    root: Root,
+    files: KeptFiles,
+    /// The arrays there are, with the file of each that tells how many disks it lacks.
+    arrays: Vec<(String, String)>,
+    /// When they were looked for.
+    looked: Option<Seconds>,
 }
 
 impl MdArrays {
     /// Looks at all arrays under `root`, new ones too.
     #[must_use]
     pub fn new(root: &Root) -> Self {
-        Self { root: root.clone() }
+        Self { files: KeptFiles::new(root), arrays: Vec::new(), looked: None }
+    }
+
+    fn look_for_new(&mut self, now: Seconds) {
+        let due = |looked: Seconds| now - looked >= ARRAYS_LOOKED_FOR_EVERY;
+        if self.looked.is_some_and(|looked| !due(looked)) {
+            return;
+        }
+        self.looked = Some(now);
+        let names = self.files.root().list("/sys/block").into_iter();
+        let arrays = names.filter(|name| name.starts_with("md"));
+        let place = |name: String| (format!("/sys/block/{name}/md/degraded"), name);
+        self.arrays = arrays.map(place).map(|(path, name)| (name, path)).collect();
     }
 }
 
 impl Guard for MdArrays {
-    fn problem(&mut self, _: Seconds) -> Option<String> {
-        let names = self.root.list("/sys/block");
-        let arrays = names.iter().filter(|name| name.starts_with("md"));
-        let degraded = |name: &&String| {
-            let text = self.root.read(&format!("/sys/block/{name}/md/degraded")).ok()?;
+    fn problem(&mut self, now: Seconds) -> Option<String> {
+        self.look_for_new(now);
+        let files = &mut self.files;
+        self.arrays.iter().find_map(|(name, path)| {
+            let text = files.read(path).ok()?;
             // An unreadable number must not count as healthy.
             (text.trim() != "0").then(|| format!("array {name} is degraded"))
-        };
-        arrays.into_iter().find_map(|name| degraded(&name))
+        })
     }
 }
 
@@ -143,8 +162,32 @@ mod tests {
         fs::create_dir_all(root.path("/sys/block/md0/md")).unwrap();
         for (text, problem) in [("0\n", false), ("1\n", true), ("", true), ("0\n", false)] {
             fs::write(root.path("/sys/block/md0/md/degraded"), text).unwrap();
-            assert_eq!(guard.problem(Seconds(0.0)).is_some(), problem, "{text:?}");
+            assert_eq!(guard.problem(Seconds(5.0)).is_some(), problem, "{text:?}");
         }
+    }
+
+    /// The list of a host's devices was read in every window, for arrays that come once in a year.
+    #[test]
+    fn new_arrays_are_found_within_seconds_and_known_ones_looked_at_each_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let array = |name: &str, degraded: &str| {
+            let place = root.path(&format!("/sys/block/{name}/md"));
+            fs::create_dir_all(&place).unwrap();
+            fs::write(place.join("degraded"), degraded).unwrap();
+        };
+        array("md0", "0");
+        let mut guard = MdArrays::new(&root);
+        assert_eq!(guard.problem(Seconds(100.0)), None);
+        array("md1", "1");
+        assert_eq!(guard.problem(Seconds(100.5)), None, "not looked for");
+        let md1 = Some("array md1 is degraded".to_owned());
+        assert_eq!(guard.problem(Seconds(105.0)), md1);
+        array("md0", "1");
+        let md0 = Some("array md0 is degraded".to_owned());
+        assert_eq!(guard.problem(Seconds(105.5)), md0, "a known one, at once");
+        fs::remove_dir_all(root.path("/sys/block/md0")).unwrap();
+        assert_eq!(guard.problem(Seconds(106.0)), md1, "one that is gone lacks nothing");
     }
 
     #[test]
