@@ -6,13 +6,14 @@
 //!
 //! All processes of the host are searched when one that was known ended, soon after that, as a server
 //! takes a while to come back, when cores are given back or the first ones taken, and now and then: one
-//! that is born to a known one inherits its cores, and can wait until there are more.
+//! that is born to a known one inherits its cores, and can wait until there are more. Now and then all are
+//! asked for their names, in between those that came since.
 
 use super::Opened;
 use crate::Root;
 use crate::groups::Group;
 use crate::machine::affinity::{Masks, address};
-use crate::processes::{self, ProcessId, ProcessPattern};
+use crate::processes::{Finder, ProcessId, ProcessPattern};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use wattio_governor::{
@@ -21,8 +22,8 @@ use wattio_governor::{
 
 pub(super) const NAME: &str = "cpu.affinity";
 
-/// Calls of the knob between two searches at most: a minute if it is called every 5 s. A host of 128
-/// cores has thousands of processes to look at.
+/// Calls of the knob between two searches of all processes at most: a minute if it is called every 5 s. A
+/// host of 128 cores has thousands of processes to look at.
 const ASKED_BETWEEN_SEARCHES_MAX: u32 = 12;
 
 /// Keeps each group's `processes` on the group's active cores.
@@ -31,15 +32,16 @@ const ASKED_BETWEEN_SEARCHES_MAX: u32 = 12;
 pub struct AffinityConfig {}
 
 struct AffinityKnob {
-    root: Root,
     /// One entry for each group of cores: all its cores, and the processes that run on them.
-    groups: Vec<(Cpus, Option<ProcessPattern>)>,
+    groups: Vec<(Cpus, Option<Finder>)>,
     /// The processes found for each group.
     members: Vec<Vec<ProcessId>>,
     /// Calls of the knob since the last search.
     asked: u32,
     /// Calls after which the next search is due.
     between: u32,
+    /// Calls since all processes were asked.
+    since_afresh: u32,
     /// The processes seen, with their own masks.
     seen: BTreeMap<ProcessId, Seen>,
     /// The active cores of each group at the last call.
@@ -58,18 +60,20 @@ struct Seen {
 
 impl AffinityConfig {
     pub(super) fn open(&self, root: &Root, groups: &[Group]) -> Opened {
-        let named = groups.iter().map(|group| (group.cores(), group.processes.clone()));
+        let finder = |pattern: &ProcessPattern| Finder::new(root, pattern.clone());
+        let named =
+            groups.iter().map(|group| (group.cores(), group.processes.as_ref().map(finder)));
         let groups: Vec<_> = named.collect();
         if groups.iter().all(|(_, pattern)| pattern.is_none()) {
             return Err("no group names processes: processes = { comm = \"…\" }".to_owned());
         }
         let between = ASKED_BETWEEN_SEARCHES_MAX;
         Ok(Box::new(AffinityKnob {
-            root: root.clone(),
             groups,
             members: Vec::new(),
             asked: between,
             between,
+            since_afresh: between,
             seen: BTreeMap::new(),
             active: Vec::new(),
         }))
@@ -81,8 +85,10 @@ impl AffinityKnob {
     fn search(&mut self) {
         let mut taken: BTreeSet<ProcessId> = BTreeSet::new();
         self.members.clear();
-        for (_, pattern) in &self.groups {
-            let found = pattern.as_ref().map_or_else(Vec::new, |p| processes::find(&self.root, p));
+        let afresh = self.since_afresh >= ASKED_BETWEEN_SEARCHES_MAX;
+        let search = if afresh { Finder::find_afresh } else { Finder::find };
+        for (_, finder) in &mut self.groups {
+            let found = finder.as_mut().map_or_else(Vec::new, search);
             let free = |id: &ProcessId| {
                 !taken.iter().any(|other| {
                     let whole = other.thread.is_none() || id.thread.is_none();
@@ -95,6 +101,9 @@ impl AffinityKnob {
         }
         self.seen.retain(|id, _| taken.contains(id));
         self.asked = 0;
+        if afresh {
+            self.since_afresh = 0;
+        }
     }
 
     /// What would be the masks of members that were not seen before and were born to one that was.
@@ -203,6 +212,7 @@ impl Knob for AffinityKnob {
             self.between = (2 * self.between).min(ASKED_BETWEEN_SEARCHES_MAX);
         }
         self.asked += 1;
+        self.since_afresh += 1;
         for _ in 0..SEARCHES_MAX {
             if let Some(assignments) = self.confine(setting, machine)? {
                 return Ok(assignments);
@@ -217,7 +227,7 @@ impl Knob for AffinityKnob {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LinuxMachine;
+    use crate::{LinuxMachine, processes};
     use std::io::{BufRead, Write};
     use std::process::{Child, Command, Stdio};
     use wattio_governor::{FileStore, GroupSetting, RestorableWriter};

@@ -1,13 +1,16 @@
 //! The processes and threads of the host. Source: `/proc`, as in `proc(5)`.
 
+mod finder;
 mod pattern;
 pub mod pollers;
 mod stat;
 
+pub use finder::Finder;
 pub use pattern::{ProcessPattern, matches};
 pub use stat::{Stat, parse as parse_stat};
 
 use crate::Root;
+use std::os::unix::fs::DirEntryExt;
 use wattio_governor::Cpus;
 
 /// A process or one of its threads, identified for good.
@@ -80,22 +83,26 @@ pub fn allowed(root: &Root, pid: u32, thread: u32) -> Option<Cpus> {
 /// All that match a pattern and that the kernel allows to move, by number.
 #[must_use]
 pub fn find(root: &Root, pattern: &ProcessPattern) -> Vec<ProcessId> {
+    find_among(root, &pids(root), pattern)
+}
+
+/// The same of some processes.
+fn find_among(root: &Root, pids: &[u32], pattern: &ProcessPattern) -> Vec<ProcessId> {
+    let pids = pids.iter().copied();
     let whole = |pid, stat: Stat| {
         (!stat.fixed && !stat.ended).then_some(ProcessId { pid, thread: None, start: stat.start })
     };
     match pattern {
-        ProcessPattern::Comm(name) => pids(root)
-            .into_iter()
+        ProcessPattern::Comm(name) => pids
             .filter(|pid| is_named(root, &format!("/proc/{pid}"), name))
             .filter_map(|pid| whole(pid, process_stat(root, pid)?))
             .collect(),
-        ProcessPattern::Cgroup(name) => pids(root)
-            .into_iter()
+        ProcessPattern::Cgroup(name) => pids
             .filter(|pid| in_cgroup(root, *pid, name))
             .filter_map(|pid| whole(pid, process_stat(root, pid)?))
             .collect(),
         ProcessPattern::Thread(name) => {
-            pids(root).into_iter().flat_map(|pid| threads_named(root, pid, name)).collect()
+            pids.flat_map(|pid| threads_named(root, pid, name)).collect()
         }
     }
 }
@@ -133,10 +140,17 @@ pub fn cgroups(text: &str) -> impl Iterator<Item = &str> {
 
 /// The names of a folder that are numbers, ascending.
 fn numbers(root: &Root, folder: &str) -> Vec<u32> {
-    let mut numbers: Vec<_> =
-        root.list(folder).iter().filter_map(|name| name.parse().ok()).collect();
-    numbers.sort_unstable();
-    numbers
+    numbered(root, folder).into_iter().map(|(number, _)| number).collect()
+}
+
+/// The same with the numbers of their inodes.
+fn numbered(root: &Root, folder: &str) -> Vec<(u32, u64)> {
+    let entries = std::fs::read_dir(root.path(folder)).into_iter().flatten().flatten();
+    let number =
+        |entry: std::fs::DirEntry| Some((entry.file_name().to_str()?.parse().ok()?, entry.ino()));
+    let mut numbered: Vec<_> = entries.filter_map(number).collect();
+    numbered.sort_unstable();
+    numbered
 }
 
 #[cfg(test)]
