@@ -77,6 +77,7 @@ service() {
         sed "$moved" "$root/packaging/systemd/$unit" >"$units/$unit"
     done
     cp -r "$root/packaging/systemd/$package.service.d" "$tree$doc/examples"
+    sed -i "$moved" "$tree$doc/examples/$package.service.d"/*.conf
     cp "$root/docs/$guide" "$tree$doc"
     cp "$root/$configuration" "$tree/etc/$package.toml"
     echo "/etc/$package.toml" >"$tree/DEBIAN/conffiles"

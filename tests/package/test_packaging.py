@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import tomllib
@@ -85,7 +86,7 @@ def test_systemd_understands_each_drop_in(drop_in: Path, tmp_path: Path) -> None
     unit = installed(SYSTEMD / drop_in.parent.stem, tmp_path)
     folder = unit.with_name(f"{unit.name}.d")
     folder.mkdir()
-    shutil.copy(drop_in, folder)
+    (folder / drop_in.name).write_text(drop_in.read_text().replace(f"{INSTALLED}/", f"{tmp_path}/"))
     done = analyze("verify", unit)
     assert complaints(done) == []
 
@@ -123,6 +124,30 @@ def test_the_target_may_do_what_it_has_to_and_is_nobody_else() -> None:
     socket = settings(TARGET.with_suffix(".socket").read_text())
     folder = f"/run/{unit['RuntimeDirectory'][0]}/"
     assert [path for path in socket["ListenStream"] if path.startswith(folder)] == []
+
+
+@pytest.mark.skipif(not BINARY.exists(), reason="make daemon builds it")
+def test_each_stage_of_a_rollout_is_a_command_that_the_unit_can_run(tmp_path: Path) -> None:
+    """`observe` in the unit's place wrote its results below /, which is read-only there."""
+    text = (SYSTEMD / "wattiod.service.d" / "stages.conf").read_text()
+    assert settings(text)["ExecStart"][0] == "", "else the unit has two"
+    stages = re.findall(r"^#?ExecStart=(.+)$", text, re.MULTILINE)
+    assert [stage.split()[1] for stage in stages] == ["observe", "run", "run"]
+    absent = str(tmp_path / "absent.toml")
+    for stage in stages:
+        program, *words = shlex.split(stage.replace("%%", "%"))
+        assert program == f"{INSTALLED}/wattiod"
+        assert stage.count("%") == 2 * stage.count("%%"), "each is a specifier of the unit's"
+        words = [absent if word == "/etc/wattiod.toml" else word for word in words]
+        command = [str(BINARY), *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 2
+        assert absent in done.stderr, "the arguments are right, and the file is looked for"
+        if "--out" in words:
+            state = settings(UNIT.read_text())["StateDirectory"][0]
+            assert words[words.index("--out") + 1].startswith(f"/var/lib/{state}/")
+        else:
+            assert words[0] == "run", "which keeps no windows unless it is told to"
 
 
 def test_every_drop_in_is_listed_in_the_unit() -> None:

@@ -395,7 +395,11 @@ fn start_journals(
         let facts = facts.describe(&options.root, clock);
         let journal = Journal::create(results, &name, &stamp, &source.text, &facts);
         let journal = journal.with_context(|| {
-            format!("{}: results cannot be kept there; say where with --out", results.display())
+            format!(
+                "{}: results cannot be kept there; say where with --out, or keep none (observe \
+                 --no-results)",
+                results.display()
+            )
         })?;
         Ok((application.name.map(str::to_owned), journal))
     };
