@@ -9,8 +9,12 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+
+COLUMNS_MAX = 72
+"""Of a terminal's 80 columns, without the margin that manual pages have."""
 
 _LINK = re.compile(r"\[([^\]]*)\]\(#[^)]*\)")
 
@@ -59,10 +63,26 @@ def of_help(program: str) -> Iterator[str]:
 
 
 def section(title: str, text: str) -> Iterator[str]:
-    """A section of text that stays as it is."""
+    """A section of text that stays as it is, but for lines that are too long for a terminal."""
     yield f".SH {escaped(title)}\n.nf"
-    yield from (escaped(line) for line in text.splitlines())
+    yield from (escaped(part) for line in text.splitlines() for part in folded(line))
     yield ".fi"
+
+
+def folded(line: str) -> list[str]:
+    """A line in parts that fit; further ones begin below what it says of an option or command."""
+    if len(line) <= COLUMNS_MAX:
+        return [line]
+    said_of = re.match(r" *\S.*?\S {2,}(?=\S)", line)
+    margin = len(said_of[0]) if said_of else len(line) - len(line.lstrip())
+    margin = min(margin, COLUMNS_MAX // 2)
+    return textwrap.wrap(
+        line,
+        COLUMNS_MAX,
+        subsequent_indent=margin * " ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def said(*command: str) -> str:

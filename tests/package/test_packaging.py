@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -148,6 +149,20 @@ def test_each_stage_of_a_rollout_is_a_command_that_the_unit_can_run(tmp_path: Pa
             assert words[words.index("--out") + 1].startswith(f"/var/lib/{state}/")
         else:
             assert words[0] == "run", "which keeps no windows unless it is told to"
+
+
+def test_manual_pages_fit_a_terminal() -> None:
+    """A paragraph of --help was one line of 260 columns, whatever the terminal had."""
+    place = SYSTEMD.parent / "debian" / "manual.py"
+    manual = runpy.run_path(str(place))
+    option = "  --alternate <LENGTH>  " + "Govern by turns with full speed " * 5
+    parts = manual["folded"](option.rstrip())
+    assert all(len(part) <= manual["COLUMNS_MAX"] for part in parts)
+    assert {len(part) - len(part.lstrip()) for part in parts[1:]} == {24}
+    assert " ".join(" ".join(parts).split()) == " ".join(option.split())
+    prose = "Start with this. " * 10
+    assert not any(part.startswith(" ") for part in manual["folded"](prose.rstrip()))
+    assert manual["folded"]("  short") == ["  short"]
 
 
 def test_every_drop_in_is_listed_in_the_unit() -> None:
