@@ -41,7 +41,8 @@ impl History {
         }
     }
 
-    /// All of it, as one object.
+    /// All of it, as one object. Making it takes some tenths of a millisecond at most, for which the loop
+    /// may have to wait where a page is opened at that moment.
     pub fn json(&mut self) -> Bytes {
         let moments = &self.moments;
         let render = || {
