@@ -25,6 +25,9 @@ pub(super) const NAME: &str = "cpu.affinity";
 /// Calls of the knob between two searches of all processes at most: a minute if it is called every 5 s. A
 /// host of 128 cores has thousands of processes to look at.
 const ASKED_BETWEEN_SEARCHES_MAX: u32 = 12;
+/// Calls between two searches that ask processes for their names which were others before: five minutes if
+/// it is called every 5 s. Hardly any takes a server's name so late.
+const ASKED_BETWEEN_AFRESH_MAX: u32 = 60;
 
 /// Keeps each group's `processes` on the group's active cores.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -73,7 +76,7 @@ impl AffinityConfig {
             members: Vec::new(),
             asked: between,
             between,
-            since_afresh: between,
+            since_afresh: ASKED_BETWEEN_AFRESH_MAX,
             seen: BTreeMap::new(),
             active: Vec::new(),
         }))
@@ -85,7 +88,7 @@ impl AffinityKnob {
     fn search(&mut self) {
         let mut taken: BTreeSet<ProcessId> = BTreeSet::new();
         self.members.clear();
-        let afresh = self.since_afresh >= ASKED_BETWEEN_SEARCHES_MAX;
+        let afresh = self.since_afresh >= ASKED_BETWEEN_AFRESH_MAX;
         let search = if afresh { Finder::find_afresh } else { Finder::find };
         for (_, finder) in &mut self.groups {
             let found = finder.as_mut().map_or_else(Vec::new, search);
