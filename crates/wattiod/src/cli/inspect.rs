@@ -85,8 +85,8 @@ impl Doctor {
         if missing > 0 && self.config.is_none() && !self.json {
             // Nobody named it: the package brings an example there, which fits few hosts.
             complain(&format!(
-                "{CONFIG} does not fit this host; `wattiod init --out {CONFIG} --force` puts one there \
-                 that does"
+                "{CONFIG} does not fit this host: mend what is named above, or have `wattiod init --out \
+                 {CONFIG} --force` put a proposal in its place"
             ));
         }
         Ok(ExitCode::from(u8::from(missing > 0)))
