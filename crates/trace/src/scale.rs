@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::{Record, TraceError};
+use wattio_units::{splitmix64, splitmix64_share};
 
 /// Rates are multiplied by at most this: every copy of a request is held at once.
 const RATE_SCALE_MAX: f64 = 1e4;
@@ -93,8 +94,8 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Scaled<I> {
 
     /// A number in 0..1 that belongs to this request and this draw.
     fn draw(&self, draw: u64) -> f64 {
-        let key = splitmix64(self.seed ^ splitmix64(self.index)).wrapping_add(draw);
-        (splitmix64(key) >> 11) as f64 / (1u64 << 53) as f64
+        let key = splitmix64(self.seed ^ splitmix64(self.index, 0), 0).wrapping_add(draw);
+        splitmix64_share(key, 0)
     }
 
     /// Put the request and its copies in `ready`.
@@ -160,14 +161,6 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Iterator for Scaled<I> {
             self.index += 1;
         }
     }
-}
-
-/// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
-fn splitmix64(key: u64) -> u64 {
-    let mut z = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
 }
 
 #[cfg(test)]

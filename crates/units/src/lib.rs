@@ -3,9 +3,11 @@
 //! Each quantity is a newtype over `f64` in its SI base unit. Text needs an explicit unit, so
 //! that `10` can never be read as microseconds by one program and as seconds by another.
 
+mod draw;
 mod parse;
 mod place;
 
+pub use draw::{splitmix64, splitmix64_share};
 pub use parse::{QuantityError, Unit, parse_in};
 pub use place::{in_words, line_and_key};
 

@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use wattio_governor::Interval;
+use wattio_units::splitmix64;
 
 /// Why full speed is forced in one of the two.
 pub const AT_FULL_SPEED: &str = "alternation: full speed by turns";
@@ -41,11 +42,7 @@ impl Plan {
 
     /// Whether the governed stretch is the first of a pair.
     fn governed_first(&self, pair: u64) -> bool {
-        // SplitMix64: one step from a state of its own for each pair.
-        let mut bits = self.seed.wrapping_add((pair + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (bits ^ (bits >> 31)) & 1 == 1
+        splitmix64(self.seed, pair) & 1 == 1
     }
 }
 

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::time::Duration;
 use wattio_law::Action;
+use wattio_units::splitmix64_share;
 
 /// Windows without it, and on each side of these.
 const WINDOWS: u32 = 4;
@@ -208,8 +209,9 @@ impl Priorities {
                 if let Some(of) = self.candidate(now) {
                     self.known[of].tried_at = now;
                     self.trial = Some(Trial { of, before: self.stretch, without: None });
+                    let spread = 0.5 + splitmix64_share(0, self.trials);
+                    self.next_trial = now + BETWEEN.mul_f64(spread);
                     self.trials += 1;
-                    self.next_trial = now + BETWEEN.mul_f64(0.5 + drawn(self.trials));
                 }
             }
             // The newest ones only.
@@ -351,15 +353,6 @@ impl Priorities {
 
 fn reason(known: &Known) -> Option<Why> {
     known.left_out.map(|(why, _)| why)
-}
-
-/// A number between 0 and 1 for each trial.
-fn drawn(trial: u64) -> f64 {
-    // SplitMix64: one step from a state of its own for each.
-    let mut bits = trial.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (bits >> 11) as f64 / (1u64 << 53) as f64
 }
 
 #[cfg(test)]
