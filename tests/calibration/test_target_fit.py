@@ -18,8 +18,8 @@ from wattio.calibration.fit import CalibrationFailed
 from wattio.calibration.target import comparison, description, points
 from wattio.calibration.target.fit import Demand, Waking, fit, passing_us, woken
 from wattio.calibration.target.folder import DataFolder, Record
-from wattio.calibration.target.measuring import WINDOW_NS, Mark, point, quiet
 from wattio.calibration.target.points import DURABLE, MISS, MIX, READ, WRITE, Point
+from wattio.calibration.target.quiet_windows import WINDOW_NS, Mark, point, quiet
 from wattio.calibration.target.threads import Did, Threads
 from wattio.errors import InputError, SystemFailed
 from wattio.workloads.nbd_load import Answers, OpenLoad

@@ -1,6 +1,6 @@
 //! Drives as formulas: wait, wake-up, sleep and power of an array under random requests.
 
-use crate::waiting::{LOAD_MAX, sakasegawa};
+use crate::pool::{LOAD_MAX, sakasegawa};
 use wattio_law::DriveAction;
 use wattio_plant::Drives;
 

@@ -2,8 +2,8 @@
 
 use crate::demand::Demand;
 use crate::drives::{self, DriveLoad, DriveState};
+use crate::pool::{LOAD_MAX, Pool, Wait};
 use crate::setting::Setting;
-use crate::waiting::{LOAD_MAX, Pool, Wait};
 use wattio_plant::{GROUPS_MAX, Server};
 
 /// A server in equilibrium.

@@ -4,7 +4,7 @@ mod flow;
 mod sight;
 
 use crate::demand::Demand;
-use crate::gating::{Group, NEVER};
+use crate::group::{Group, NEVER};
 use crate::load::{Load, Stretch};
 use crate::memo::Memo;
 use crate::noise::Noise;

@@ -10,7 +10,7 @@
 //! does, the kernel lets go: it fails towards the kernel's default, in which states are deep.
 
 use super::Opened;
-use super::saving::{Place, SavingKnob, cores_of, read};
+use super::saving_knob::{Place, SavingKnob, cores_of, read};
 use super::table::files_of;
 use crate::Root;
 use crate::groups::Group;

@@ -20,7 +20,7 @@ mod idle_states;
 mod online;
 pub mod power_cap;
 mod preference;
-mod saving;
+mod saving_knob;
 mod table;
 pub mod turbo;
 mod uncore;

@@ -5,7 +5,7 @@
 //! here predicts what it costs. A limit that stands lower already is left alone.
 
 use super::Opened;
-use super::saving::{Place, SavingKnob, check_others, packages, packages_of, read};
+use super::saving_knob::{Place, SavingKnob, check_others, packages, packages_of, read};
 use super::table::{KnobFile, files_of};
 use crate::Root;
 use crate::groups::Group;

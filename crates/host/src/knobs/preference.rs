@@ -8,7 +8,7 @@
 //! the configuration asks for is left alone.
 
 use super::Opened;
-use super::saving::{Place, SavingKnob, check_others, cores_of, read};
+use super::saving_knob::{Place, SavingKnob, check_others, cores_of, read};
 use super::table::{KnobFile, files_of};
 use crate::Root;
 use crate::groups::Group;

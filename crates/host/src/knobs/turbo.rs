@@ -9,7 +9,7 @@
 //! A policy's own switch (`cpufreq/policyN/boost`) is taken before the one for all.
 
 use super::Opened;
-use super::saving::{Place, SavingKnob, check_others, cores_of, read};
+use super::saving_knob::{Place, SavingKnob, check_others, cores_of, read};
 use super::table::{KnobFile, files_of};
 use crate::Root;
 use crate::groups::Group;

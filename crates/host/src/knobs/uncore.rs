@@ -7,7 +7,7 @@
 //! by kernel, so the minimum goes before it and returns after it.
 
 use super::Opened;
-use super::saving::{Place, SavingKnob, check_others, packages, packages_of, read};
+use super::saving_knob::{Place, SavingKnob, check_others, packages, packages_of, read};
 use super::table::files_of;
 use crate::Root;
 use crate::groups::Group;

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from wattio.calibration.target.measuring import QUIET_ENOUGH
 from wattio.calibration.target.points import READ, Point, quieter
+from wattio.calibration.target.quiet_windows import QUIET_ENOUGH
 from wattio.simulator.native import NativeSimulator
 from wattio.simulator.simulation import Request
 

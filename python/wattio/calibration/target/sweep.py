@@ -16,8 +16,8 @@ from typing import Protocol
 from wattio.calibration.target import governed
 from wattio.calibration.target.design import LARGE, READ_SHARE, SMALL, Design, Load
 from wattio.calibration.target.folder import DataFolder, Record
-from wattio.calibration.target.measuring import measure_quietly
 from wattio.calibration.target.points import DURABLE, MIX, READ, WRITE, Point
+from wattio.calibration.target.quiet_windows import measure_quietly
 from wattio.calibration.target.threads import Threads
 from wattio.errors import WorkloadFailed
 from wattio.systems.nbd import Options, Storage
