@@ -17,9 +17,10 @@ from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.systems import mounts
 from wattio.systems.moosefs import Options, Storage
 
-from measuring.test_running import ended, ended_usable, result, wattio
+from measuring.test_running import ASSUMED_METER, ended, ended_usable, result, wattio
 
-STUDY = """\
+STUDY = (
+    """\
 [study]
 name = "trial"
 kind = "measurement"
@@ -37,16 +38,9 @@ repeat_invalid = 0
 name = "compile"
 options = {{ {options} }}
 
-[[meter]]
-name = "estimate:assumed"
-covers = ["host"]
-period = "0.2 s"
-
-# A busy machine is late with its samples.
-[rules]
-gap_intervals = 50
-missing_share_max = 0.9
 """
+    + ASSUMED_METER
+)
 
 LOCAL = '[[system]]\nname = "local"\n'
 MOOSEFS = """\

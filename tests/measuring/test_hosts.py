@@ -10,9 +10,10 @@ import pytest
 from hosts.conftest import local_ssh as local_ssh
 from wattio.kinds.measurement.folder import MeasurementFolder
 
-from measuring.test_running import ended, ended_usable, result, wait_for, wattio
+from measuring.test_running import ASSUMED_METER, ended, ended_usable, result, wait_for, wattio
 
-STUDY = """\
+STUDY = (
+    """\
 [study]
 name = "trial"
 kind = "measurement"
@@ -38,16 +39,9 @@ name = "own"
 kind = "command"
 options = {{ run = ["./work.sh"], guess = "1 s" }}
 
-[[meter]]
-name = "estimate:assumed"
-covers = ["host"]
-period = "0.2 s"
-
-# A busy machine is late with its samples.
-[rules]
-gap_intervals = 50
-missing_share_max = 0.9
 """
+    + ASSUMED_METER
+)
 
 WORK = """\
 #!/bin/sh

@@ -13,6 +13,8 @@ from wattio.errors import HostError, InputError, WattioError
 from wattio.knobs import knobs
 from wattio.knobs.holder import Holder
 
+from measuring.test_running import ASSUMED_METER
+
 POLICIES = "sys/devices/system/cpu/cpufreq"
 ADDRESS = f"file:/{POLICIES}/policy0/scaling_max_freq"
 
@@ -35,7 +37,8 @@ main(["run", "study.toml", "--no-report"])
 """
 """A study whose knobs are those of a made-up host, and whose holder its workload knows."""
 
-STUDY = """
+STUDY = (
+    """
 [study]
 name = "trial"
 kind = "measurement"
@@ -57,16 +60,9 @@ options = { run = ["./work.sh"], guess = "1 s" }
 name = "cpu.frequency"
 values = ["0.8 GHz", "1.2 GHz"]
 
-[[meter]]
-name = "estimate:assumed"
-covers = ["host"]
-period = "0.2 s"
-
-# A busy machine is late with its samples.
-[rules]
-gap_intervals = 50
-missing_share_max = 0.9
 """
+    + ASSUMED_METER
+)
 
 KILLED = """
 import sys, time

@@ -15,9 +15,10 @@ from wattio.errors import HostError
 from wattio.systems import devices, moosefs, mounts
 from wattio.systems.networks import NAMESPACES
 
-from measuring.test_running import ended, study, wattio
+from measuring.test_running import ASSUMED_METER, ended, study, wattio
 
-STUDY = """\
+STUDY = (
+    """\
 [study]
 name = "trial"
 kind = "measurement"
@@ -36,16 +37,9 @@ name = "serves"
 kind = "command"
 options = {{ run = ["./work.sh"], guess = "1 s" }}
 
-[[meter]]
-name = "estimate:assumed"
-covers = ["host"]
-period = "0.2 s"
-
-# A busy machine is late with its samples.
-[rules]
-gap_intervals = 50
-missing_share_max = 0.9
 """
+    + ASSUMED_METER
+)
 
 SERVES = """\
 #!/bin/sh

@@ -20,7 +20,20 @@ PAUSE_S = 0.02
 """Between two looks at something that is waited for, with a deadline."""
 HANGS_S = 300.0
 
-STUDY = """\
+ASSUMED_METER = """\
+[[meter]]
+name = "estimate:assumed"
+covers = ["host"]
+period = "0.2 s"
+
+# A busy machine is late with its samples.
+[rules]
+gap_intervals = 50
+missing_share_max = 0.9
+"""
+
+STUDY = (
+    """\
 [study]
 name = "trial"
 kind = "measurement"
@@ -39,16 +52,9 @@ name = "wait"
 kind = "command"
 options = { run = ["./work.sh"], guess = "1 s" }
 
-[[meter]]
-name = "estimate:assumed"
-covers = ["host"]
-period = "0.2 s"
-
-# A busy machine is late with its samples.
-[rules]
-gap_intervals = 50
-missing_share_max = 0.9
 """
+    + ASSUMED_METER
+)
 
 WORK = """\
 #!/bin/sh

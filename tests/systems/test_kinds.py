@@ -10,10 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from measuring.test_running import ASSUMED_METER
 from wattio.errors import InputError, SystemFailed
 from wattio.systems import KINDS, claims, kinds, template
 
-STUDY = """\
+STUDY = (
+    """\
 [study]
 name = "trial"
 kind = "measurement"
@@ -30,16 +32,9 @@ name = "own"
 kind = "command"
 options = { run = ["true"], guess = "1 s" }
 
-[[meter]]
-name = "estimate:assumed"
-covers = ["host"]
-period = "0.2 s"
-
-# A busy machine is late with its samples.
-[rules]
-gap_intervals = 50
-missing_share_max = 0.9
 """
+    + ASSUMED_METER
+)
 
 
 @pytest.fixture

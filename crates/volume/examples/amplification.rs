@@ -6,16 +6,14 @@
 //! cargo run --release -p wattio-volume --example amplification
 //! ```
 
+#[path = "../tests/memory/mod.rs"]
+mod memory;
+
+use memory::{Memory, complete, new_volume};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use std::cell::RefCell;
-use std::io;
-use std::rc::Rc;
-use wattio_pages::{BLOCK, Pages};
-use wattio_volume::{
-    Class, Compression, Disk, Done, Geometry, Op, OpenOptions, Part, Request, Volume, VolumeId,
-    create, open,
-};
+use wattio_pages::Pages;
+use wattio_volume::{Class, Geometry, Part, Request, Volume};
 
 /// Segments of 4 MiB, for a volume that fits in memory.
 const SEGMENT_BLOCKS: u32 = 1024;
@@ -23,55 +21,12 @@ const SEGMENTS: u32 = 192;
 /// How many times the clients' blocks are written before anything is counted, and while it is.
 const ROUNDS: u64 = 3;
 
-/// A disk in memory.
-#[derive(Clone)]
-struct Memory(Rc<RefCell<Vec<u8>>>);
-
-impl Disk for Memory {
-    fn bytes(&self) -> u64 {
-        self.0.borrow().len() as u64
-    }
-
-    fn read_at(&mut self, offset: u64, pages: &mut Pages) -> io::Result<()> {
-        let from = offset as usize;
-        let len = pages.len_bytes();
-        pages.as_bytes_mut().copy_from_slice(&self.0.borrow()[from..from + len]);
-        Ok(())
-    }
-
-    fn write_at(&mut self, offset: u64, pages: &Pages) -> io::Result<()> {
-        let from = offset as usize;
-        self.0.borrow_mut()[from..from + pages.len_bytes()].copy_from_slice(pages.as_bytes());
-        Ok(())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 fn work(volume: &mut Volume, disk: &mut Memory) {
     loop {
         let mut is_idle = true;
         while let Some(io) = volume.next_io() {
             is_idle = false;
-            let done = match io.op {
-                Op::Read { offset, mut pages } => {
-                    Done::Read(disk.read_at(offset, &mut pages).map(|()| pages))
-                }
-                Op::Write { mut offset, parts } => {
-                    let mut write = |part: &Part| {
-                        let bytes = part.blocks.start * BLOCK..part.blocks.end * BLOCK;
-                        let pages = Pages::from_slice(&part.pages.as_bytes()[bytes]);
-                        let result = disk.write_at(offset, &pages);
-                        offset += pages.len_bytes() as u64;
-                        result
-                    };
-                    Done::Write(parts.iter().try_for_each(&mut write))
-                }
-                Op::Flush => Done::Flush(Ok(())),
-            };
-            volume.complete(io.id, done);
+            complete(volume, disk, io);
         }
         let worked = [Class::Collect, Class::Checkpoint].map(|class| volume.background(class));
         if is_idle && !worked.contains(&true) {
@@ -87,15 +42,7 @@ fn amplification(full: f64, hot: bool) -> Result<f64, Box<dyn std::error::Error>
     let all = f64::from(SEGMENTS) * f64::from(SEGMENT_BLOCKS);
     let blocks = (all * full) as u64;
     let geometry = Geometry { blocks, blocks_max: blocks, ..segments };
-    let mut disk = Memory(Rc::new(RefCell::new(vec![0; geometry.device_bytes() as usize])));
-    create(
-        &mut [Box::new(disk.clone()) as Box<dyn Disk>],
-        VolumeId([1; 16]),
-        geometry,
-        Compression::None,
-    )?;
-    let options = OpenOptions { map_bytes_max: 1 << 30, accept_missing: false, accept_loss: false };
-    let mut volume = open(vec![Box::new(disk.clone())], &options)?.volume;
+    let (mut volume, mut disk) = new_volume(geometry);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut before = volume.counters();
     for written in 0..blocks * 2 * ROUNDS {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from rich.table import Table
 
 from wattio.calibration.target.comparison import BOUND, HOST, WHY, Compared
 from wattio.calibration.target.design import Design, Load
-from wattio.calibration.target.fit import Fit
+from wattio.calibration.target.fit import Demand, Fit
 from wattio.calibration.target.folder import DataFolder
 from wattio.calibration.target.governed import WAITED_MOST, Foreseen
 from wattio.calibration.target.points import Point
@@ -106,8 +106,8 @@ def show(
 
 
 def _compared(compared: Sequence[Compared]) -> None:
-    table = Table(title="loads that were not fitted to", title_justify="left", box=None)
-    for heading in (
+    table = _table(
+        "loads that were not fitted to",
         "load",
         "1/s",
         "latency us",
@@ -120,8 +120,7 @@ def _compared(compared: Sequence[Compared]) -> None:
         "off",
         "quiet",
         "why",
-    ):
-        table.add_column(heading, justify="left" if heading == "load" else "right")
+    )
     for one in compared:
         table.add_row(
             f"{one.kind} {one.share:.0%}",
@@ -152,9 +151,8 @@ def _compared(compared: Sequence[Compared]) -> None:
 
 def _foreseen(foreseen: Sequence[Foreseen]) -> None:
     idle = foreseen[0].measured.idle
-    title = f"reads of 4 KiB under laws, idle = {idle}"
-    table = Table(title=title, title_justify="left", box=None)
-    for heading in (
+    table = _table(
+        f"reads of 4 KiB under laws, idle = {idle}",
         "law",
         "1/s",
         "windows over",
@@ -168,8 +166,7 @@ def _foreseen(foreseen: Sequence[Foreseen]) -> None:
         "simulated",
         "off",
         "waited",
-    ):
-        table.add_column(heading, justify="left" if heading == "law" else "right")
+    )
     for one in foreseen:
         m = one.measured
         cells = [m.policy, f"{m.rate_per_s:,.0f}", f"{m.windows_over} of {m.windows_bounded}"]
@@ -188,6 +185,13 @@ def _foreseen(foreseen: Sequence[Foreseen]) -> None:
         _say(f"off, {HOST}: {disturbed} of them had reactors wait for more than {WAITED_MOST:.0%}")
 
 
+def _table(title: str, first: str, *headings: str) -> Table:
+    table = Table(first, title=title, title_justify="left", box=None)
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    return table
+
+
 def _told(
     fit: Fit,
     held: tuple[Sequence[Compared], Sequence[Foreseen]],
@@ -195,18 +199,11 @@ def _told(
     data: DataFolder,
 ) -> dict[str, object]:
     compared, foreseen = held
-    demands = {
-        kind: {"us": demand.at(4096), "us_per_4_kib": demand.us_per_byte * 4096}
-        for kind, demand in fit.demands.items()
-    }
     return {
         "description": str(out),
         "data": str(data.path),
-        "demands": demands,
-        "device": {
-            kind: {"us": demand.at(4096), "us_per_4_kib": demand.us_per_byte * 4096}
-            for kind, demand in fit.device.items()
-        },
+        "demands": _of_4_kib(fit.demands),
+        "device": _of_4_kib(fit.device),
         "waking": asdict(fit.waking),
         "network_us": fit.network_us,
         "demand_error_median": fit.demand_error,
@@ -236,6 +233,13 @@ def _told(
             | {"within": one.is_within}
             for one in foreseen
         ],
+    }
+
+
+def _of_4_kib(demands: Mapping[str, Demand]) -> dict[str, dict[str, float]]:
+    return {
+        kind: {"us": demand.at(4096), "us_per_4_kib": demand.us_per_byte * 4096}
+        for kind, demand in demands.items()
     }
 
 

@@ -16,6 +16,8 @@ mod interpolated;
 pub mod log;
 pub mod md;
 pub mod mountstats;
+#[cfg(test)]
+mod page_fake;
 pub mod polled;
 pub mod power;
 pub mod proc_stat;

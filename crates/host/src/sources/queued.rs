@@ -152,9 +152,8 @@ impl CpuSource for WithQueues {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sources::page_fake::serve;
     use crate::stopwatch;
-    use std::io::{Read, Write};
-    use std::net::TcpListener;
     use std::sync::{Arc, Mutex};
 
     struct Busy;
@@ -172,23 +171,6 @@ mod tests {
             };
             Ok(vec![group; active.len()])
         }
-    }
-
-    fn serve(page: &Arc<Mutex<String>>) -> String {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}/metrics", listener.local_addr().unwrap());
-        let page = Arc::clone(page);
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = stream.unwrap();
-                let _ = stream.read(&mut [0; 1024]);
-                let body = page.lock().unwrap().clone();
-                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n", body.len());
-                let _ =
-                    stream.write_all(format!("{head}Connection: close\r\n\r\n{body}").as_bytes());
-            }
-        });
-        url
     }
 
     fn config(url: &str) -> Config {

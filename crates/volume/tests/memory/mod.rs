@@ -62,8 +62,9 @@ pub fn complete(volume: &mut Volume, disk: &mut Memory, io: Io) {
 pub fn new_volume(geometry: Geometry) -> (Volume, Memory) {
     let disk = Memory(Rc::new(RefCell::new(vec![0; geometry.device_bytes() as usize])));
     let mut devices = [Box::new(disk.clone()) as Box<dyn Disk>];
-    create(&mut devices, VolumeId([1; 16]), geometry, Compression::None).unwrap();
-    (open(vec![Box::new(disk.clone())], &OPTIONS).unwrap().volume, disk)
+    create(&mut devices, VolumeId([1; 16]), geometry, Compression::None)
+        .expect("a disk in memory is written");
+    (open(vec![Box::new(disk.clone())], &OPTIONS).expect("it is read").volume, disk)
 }
 
 const OPTIONS: OpenOptions =
@@ -73,6 +74,6 @@ impl Memory {
     /// What is found when a copy of it is opened.
     pub fn recovery(&self) -> Recovery {
         let copy = Self(Rc::new(RefCell::new(self.0.borrow().clone())));
-        open(vec![Box::new(copy)], &OPTIONS).unwrap().recovery
+        open(vec![Box::new(copy)], &OPTIONS).expect("it is read").recovery
     }
 }

@@ -94,11 +94,9 @@ def sweep(
         storage = settings.storage(data.scratch, of_device=of_device)
         storage.probe()
         progress.doing("starts the target" + (" without memory" if of_device else ""))
-        with _served(storage) as place:
-            raw = data.scratch / ("fio-device" if of_device else "fio")
-            region = settings.region(of_device=of_device)
-            asking = _Asking(place, raw, region, cancelled)
-            asking.fill(settings.size_bytes)
+        raw = data.scratch / ("fio-device" if of_device else "fio")
+        region = settings.region(of_device=of_device)
+        with _served(storage, settings.size_bytes, raw, region, cancelled) as asking:
             facts = storage.describe()
             rates = {
                 f"{kind} {size}": asking.saturation(kind, size, progress)
@@ -115,8 +113,7 @@ def sweep(
             threads = Threads(storage.processes()[0])
             number = len(data.points())
             for load, asked in _asked(settings, design, rates, of_device=of_device):
-                assert place.uri is not None
-                found = measure_quietly(place.uri, threads, load.kind, number, asked, cancelled)
+                found = measure_quietly(asking.uri, threads, load.kind, number, asked, cancelled)
                 found = replace(found, held_out=int(load.held_out))
                 data.add(found)
                 progress.ended(load, found)
@@ -143,13 +140,9 @@ def _under_law(
         # A law remembers: each load finds one that has seen nothing.
         storage = settings.storage(data.scratch, of_device=False, law=keys)
         progress.doing(f"{law}: reads at {share:.0%} of saturation")
-        with _served(storage) as place:
-            region = settings.region(of_device=False)
-            name = f"{law}-{share:g}"
-            asking = _Asking(place, data.scratch / f"fio-{name}", region, cancelled)
-            asking.fill(settings.size_bytes)
+        raw, region = data.scratch / f"fio-{law}-{share:g}", settings.region(of_device=False)
+        with _served(storage, settings.size_bytes, raw, region, cancelled) as asking:
             asking.warm(READ)
-            assert place.uri is not None
             threads = Threads(storage.processes()[0])
             asked = OpenLoad(
                 rate_per_s=share * rate,
@@ -161,7 +154,7 @@ def _under_law(
                 seed=design.seed,
             )
             of = (law, design.governed_idle)
-            found = governed.measure(place.uri, storage.status, threads, of, asked, cancelled)
+            found = governed.measure(asking.uri, storage.status, threads, of, asked, cancelled)
         record = record.model_copy(update={"governed": [*record.governed, found]})
         data.keep(record)
     return record
@@ -190,12 +183,16 @@ def _asked(
 
 
 @contextmanager
-def _served(storage: Storage) -> Iterator[Place]:
-    """The server while it serves; taken away however it ends."""
+def _served(
+    storage: Storage, size_bytes: int, raw: Path, region_bytes: int, cancelled: threading.Event
+) -> Iterator[_Asking]:
+    """Fio's part at a server, its volume written in full; taken away however it ends."""
     try:
         storage.deploy()
         storage.start()
-        yield storage.mount(1)[0]
+        asking = _Asking(storage.mount(1)[0], raw, region_bytes, cancelled)
+        asking.fill(size_bytes)
+        yield asking
     finally:
         storage.clean()
 
@@ -208,6 +205,12 @@ class _Asking:
     ) -> None:
         self._place, self._raw, self._region_bytes = place, raw, region_bytes
         self._cancelled = cancelled
+
+    @property
+    def uri(self) -> str:
+        """Where the server answers."""
+        assert self._place.uri is not None
+        return self._place.uri
 
     def fill(self, size_bytes: int) -> None:
         """Write the volume, so that nothing is read that was never written."""

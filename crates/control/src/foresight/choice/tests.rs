@@ -16,6 +16,19 @@ fn scene(rate: f64) -> Scene {
     Scene { rate, weight: rate, overload_s: 0.0, crowd: 0.0 }
 }
 
+/// Power alone counts, and no risk does.
+fn terms(scenes: &[Scene]) -> Terms<'_> {
+    Terms {
+        scenes,
+        rate: 100.0,
+        weights: [1.0; 3],
+        price_w: 0.0,
+        utilisation_max: 0.97,
+        risk: None,
+        slowdown_max: 100.0,
+    }
+}
+
 fn chosen(menu: &Menu, demand: &Demand, terms: &Terms) -> Choice {
     let mut outlook = Outlook::default();
     outlook.fill(menu, demand, terms);
@@ -49,8 +62,7 @@ proptest! {
             work_s: 20e-6, visits: 2.0, others: 0.0, others_room: 2.0, background, slice_left_s: 150e-6, task_left: 0.6,
         };
         let terms = Terms {
-            scenes: &scenes, rate, weights: [1.0, 1.0, 0.0], price_w, utilisation_max: 0.97,
-            risk: None, slowdown_max: 100.0,
+            rate, weights: [1.0, 1.0, 0.0], price_w, ..terms(&scenes)
         };
         let found = chosen(&menu, &demand, &terms);
         let mut least_w = f64::INFINITY;
@@ -70,15 +82,7 @@ proptest! {
 fn an_outlook_has_the_features_of_every_setting() {
     let (menu, scenes) = (menu(true), [scene(100.0), Scene { crowd: 5.0, ..scene(9e4) }]);
     let demand = Demand { work_s: 20e-6, visits: 2.0, background: 0.5, ..Demand::default() };
-    let terms = Terms {
-        scenes: &scenes,
-        rate: 100.0,
-        weights: [1.0; 3],
-        price_w: 0.0,
-        utilisation_max: 0.97,
-        risk: None,
-        slowdown_max: 100.0,
-    };
+    let terms = terms(&scenes);
     let mut outlook = Outlook::default();
     outlook.fill(&menu, &demand, &terms);
     for (cores, point) in (1..=8).flat_map(|cores| menu.points.iter().map(move |p| (cores, p))) {
@@ -111,15 +115,7 @@ fn a_risk_that_is_too_great_is_not_taken() {
         slice_left_s: 150e-6,
         task_left: 0.6,
     };
-    let mut terms = Terms {
-        scenes: &scenes,
-        rate: 100.0,
-        weights: [1.0; 3],
-        price_w: 0.0,
-        utilisation_max: 0.97,
-        risk: None,
-        slowdown_max: 100.0,
-    };
+    let mut terms = terms(&scenes);
     let free = chosen(&menu, &demand, &terms).setting;
     let burst = Scene { rate: 2e5, weight: 8e3, overload_s: 0.04, crowd: 2000.0 };
     terms.risk = Some((burst, 1.0));

@@ -2,10 +2,9 @@
 
 use super::exec::EnergySlot;
 use super::*;
+use crate::sources::page_fake::serve;
 use crate::stopwatch;
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use wattio_units::Watts;
 
@@ -149,24 +148,6 @@ fn what_makes_no_sense_is_refused_by_its_key() {
         let message = config(toml).unwrap_err();
         assert!(message.contains(says), "{toml}: {message}");
     }
-}
-
-/// A page whose text the test sets.
-fn serve(page: &Arc<Mutex<String>>) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/metrics", listener.local_addr().unwrap());
-    let page = Arc::clone(page);
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let _ = stream.read(&mut [0; 1024]);
-            let body = page.lock().unwrap().clone();
-            let length = body.len();
-            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close");
-            let _ = stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes());
-        }
-    });
-    url
 }
 
 /// Asks until the source says something that fits, in windows that are longer than what its own
