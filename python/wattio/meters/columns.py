@@ -41,7 +41,6 @@ DELIMITERS = ";\t,|"
 _COMMENT = ("#", "%", "//")
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 _UNIT = re.compile(r"\s*[\[(]\s*([^\])]*)\s*[\])]\s*$")
-_LATEST_S = 253_402_300_799.0  # The end of the year 9999.
 _FIRST_S = 1e8  # 1973: smaller numbers count from a start of their own.
 
 

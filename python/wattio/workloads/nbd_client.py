@@ -19,9 +19,6 @@ from wattio import clock
 TIMEOUT_S = 30.0
 """How long a server may take for an answer."""
 
-REQUEST_MOST = 32 << 20
-"""The longest request that every server has to take, in bytes."""
-
 _WATCH_S = 1.0
 _PORT = 10809
 _MAGIC, _OPTION_MAGIC = b"NBDMAGIC", b"IHAVEOPT"
