@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,10 +15,15 @@ from pathlib import Path
 import pytest
 
 from package import building
-from package.bare_root import ENDS_S
+from package.bare_root import ENDS_S, certificates, made, within
 
 ROOT = Path(__file__).parents[2]
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+DEBIANS = [
+    ("trixie", "3.13", "cargo-web", "quickstart"),
+    ("forky", "3.14", "cargo", "mine.toml"),
+]
+"""Later Debians with their Python, what brings a cargo that is new enough, and a study to run."""
 
 STUDY = """
 [study]
@@ -37,6 +43,16 @@ name = "pacer"
 """
 """A study of seconds; `test_fresh_machine.py` runs the quickstart."""
 
+OPENED = """
+import sys, wattio
+assert sys.version.startswith(sys.argv[1] + "."), sys.version
+result = wattio.open(sys.argv[2])
+assert {row.run.condition for row in result.summary} > {"native"}
+assert all(row.mean("power_w_mean") > 0 for row in result.summary)
+assert result.figures()
+"""
+"""What a program reads from the result of either study."""
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * ENDS_S)]
 
 
@@ -44,6 +60,14 @@ def uv() -> str:
     """The pinned uv, as the Makefile finds it."""
     own = ROOT / ".tools" / "uv" / "bin" / "uv"
     return str(own) if own.exists() else "uv"
+
+
+def interpreter(version: str) -> str:
+    """The newest that pyenv has of a version, where it has one; else what uv finds by it."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    found = pyenv.glob(f"versions/{version}.*/bin/python")
+    newest = max(found, key=lambda path: int(path.parts[-3].rpartition(".")[2]), default=None)
+    return str(newest or version)
 
 
 def told(command: list[str], cwd: Path, **environment: str) -> str:
@@ -125,7 +149,8 @@ def test_the_wheel_runs_on_every_python_of_this_machine(
     assert not [name for name in names if name.startswith(("studies", "tests"))]
     tried = []
     for version in PYTHONS:
-        asked = [uv(), "venv", "--quiet", "--python", version, str(tmp_path / version)]
+        python = interpreter(version)
+        asked = [uv(), "venv", "--quiet", "--python", python, str(tmp_path / version)]
         if subprocess.run(asked, capture_output=True, check=False).returncode:
             continue
         bin_ = tmp_path / version / "bin"
@@ -137,6 +162,57 @@ def test_the_wheel_runs_on_every_python_of_this_machine(
     absent = [version for version in PYTHONS if version not in tried]
     record_property("told", f"tried: Python {', '.join(tried)}; not there: {absent or 'none'}")
     assert f"{sys.version_info.major}.{sys.version_info.minor}" in tried
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(("debian", "version", "cargo", "study"), DEBIANS)
+def test_the_wheel_runs_on_the_python_of_a_later_debian(
+    built: Path, tmp_path: Path, debian: str, version: str, cargo: str, study: str
+) -> None:
+    """Installed by pip in a bare root, away from the Debian that it is built on."""
+    (wheel,) = built.glob("*.whl")
+    packages = ["python3-venv", "ca-certificates"]
+    with made(tmp_path / "root", packages, debian, testing=debian == "forky") as root:
+        shutil.copy(wheel, root)
+        shutil.copy(ROOT / "packaging" / "needs.sh", root)
+        the_line_for_the_source_tree_works(root, cargo)
+
+        def done(script: str) -> str:
+            ended = within(root, f"cd /root && {script}", **certificates(root))
+            assert ended.returncode == 0, f"{script}\n{ended.stdout[-2000:]}{ended.stderr[-2000:]}"
+            return ended.stdout
+
+        done(f"python3 -m venv wattio && wattio/bin/pip install --quiet /{wheel.name}")
+        wattio = "wattio/bin/wattio"
+        assert json.loads(done(f"{wattio} doctor --json"))["findings"]
+        simulated = json.loads(done(f"{wattio} simulate --server small --duration '5 s' --json"))
+        assert simulated["relative_to_native"]["power_w_mean"] < 1
+        (root / "root" / "mine.toml").write_text(STUDY.replace("PLF", "0.2"))
+        ran = json.loads(done(f"{wattio} run {study} --json"))
+        assert ran["complete"]
+        (root / "root" / "opened.py").write_text(OPENED)
+        done(f"wattio/bin/python opened.py {version} {ran['result']}")
+
+
+def the_line_for_the_source_tree_works(root: Path, cargo: str) -> None:
+    """What `make run` names there is in the archive of that Debian, and new enough."""
+    asked = re.search(r"^CARGO_NEEDED := (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert asked
+    needs = f"sh /needs.sh {asked[1]}"
+    told = within(root, f"setpriv --reuid=65534 --regid=65534 --clear-groups {needs}")
+    assert told.returncode == 2
+    line = f"apt install make gcc ca-certificates python3-venv {cargo}"
+    assert told.stderr.endswith(f"; on Debian 12 and newer: {line}\n")
+    simulated = line.replace("apt install", "apt-get install --simulate --no-install-recommends")
+    found = within(root, f"apt-get update -qq && {simulated}")
+    assert found.returncode == 0, found.stderr
+    brought = re.search(rf"^Inst {cargo} \((\d+\.\d+)", found.stdout, re.MULTILINE)
+    assert brought
+    assert _version(brought[1]) >= _version(asked[1])
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("."))
 
 
 def test_pip_installs_the_source_package(built: Path, tmp_path: Path) -> None:
