@@ -73,7 +73,10 @@ impl Estimate {
 
     /// The weights as they are at worst: so many standard deviations above.
     pub fn weights_at_worst(&self, deviations: f64) -> [f64; 3] {
-        [1, 2, 3].map(|at| self.state[at] + deviations * self.covariance[at][at].max(0.0).sqrt())
+        [1, 2, 3].map(|at| {
+            let own = self.covariance[at][at].max(0.0).sqrt();
+            self.state[at] + deviations * own.max(DEVIATIONS_MIN[at - 1])
+        })
     }
 
     /// Latency at full speed, less waiting, in microseconds.
@@ -147,7 +150,7 @@ impl Estimate {
             // The model is less true here than was believed: the weights that have a part in it
             // may be others.
             let factor = (off_us * off_us / (SURPRISE * SURPRISE * all)).min(INFLATION_MAX).sqrt();
-            self.inflate(factor);
+            self.inflate(factor, features, off_us);
             all = self.spread(row) + noise;
         }
         let most = SURPRISE_MAX * all.sqrt();
@@ -189,11 +192,14 @@ impl Estimate {
         self.lean.abs() > LEAN_MAX
     }
 
-    /// Makes the weights less certain, as far as they may be at all.
-    fn inflate(&mut self, factor: f64) {
+    /// Makes the weights less certain, as far as they may be at all, and as far as they can have
+    /// been wrong by `off_us` in a window with these features: one that they hardly mattered in
+    /// tells nothing of them.
+    fn inflate(&mut self, factor: f64, features: Features, off_us: f64) {
         for (at, most) in DEVIATIONS_MAX.into_iter().enumerate() {
             let own = self.covariance[at + 1][at + 1].max(1e-12).sqrt();
-            let factor = factor.min(most / own).max(1.0);
+            let part = (features.0[at] * most / off_us).powi(2).min(1.0);
+            let factor = factor.powf(part).min(most / own).max(1.0);
             for other in 0..4 {
                 self.covariance[at + 1][other] *= factor;
                 self.covariance[other][at + 1] *= factor;
@@ -228,6 +234,8 @@ const LEAN_WEIGHT: f64 = 0.25;
 const LEAN_MAX: f64 = 1.0;
 /// Standard deviation of the base at first, over the latency.
 const BASE_FIRST: f64 = 3.0;
+/// No weight is more certain: what many cores do to a crowd tells little of what few would.
+const DEVIATIONS_MIN: [f64; 3] = [0.0, 0.0, 0.05];
 /// Growth of the weights' variance by one surprise, and the greatest deviations that it may lead to.
 const INFLATION_MAX: f64 = 4.0;
 const DEVIATIONS_MAX: [f64; 3] = [0.2, 2.0, 0.5];
@@ -282,6 +290,29 @@ mod tests {
             estimate.learn(150.0, 5000.0, Features::default(), true, 1.0);
         }
         assert!(estimate.base_us() > 1.3 * before_us, "{}", estimate.base_us());
+    }
+
+    /// Late windows in which hardly anybody waited made the weight of waiting less and less certain,
+    /// and what is certain of it was not saved by.
+    #[test]
+    fn a_surprise_leaves_the_weights_alone_that_had_no_part_in_it() {
+        let mut estimate = estimate();
+        for at in 0..400_u32 {
+            let features = if at % 2 == 0 { [0.0; 3] } else { [10.0, 30.0, 0.0] };
+            let latency_us = 100.0 + Features(features).weighed([0.9, 0.5, 0.5]);
+            estimate.learn(latency_us, 5000.0, Features(features), at % 2 == 0, 1.0);
+        }
+        let waiting = Features([0.0, 30.0, 0.0]);
+        let known_us = estimate.deviation_us(waiting);
+        for _ in 0..5 {
+            estimate.learn(300.0, 5000.0, Features([0.0, 0.1, 0.0]), false, 1.0);
+        }
+        let after_us = estimate.deviation_us(waiting);
+        assert!(after_us < 1.2 * known_us, "{known_us} {after_us}");
+        for _ in 0..5 {
+            estimate.learn(300.0, 5000.0, Features([0.0, 60.0, 0.0]), false, 1.0);
+        }
+        assert!(estimate.weights()[1] > 1.0, "{:?}", estimate.weights());
     }
 
     #[test]

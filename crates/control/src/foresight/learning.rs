@@ -67,18 +67,24 @@ impl Foresight {
         // Waiting at full speed is taken from the model as it is: it matters near saturation only.
         let waiting_us = full.0[1];
 
-        let stragglers = self.held != self.held_before && carried * STRAGGLERS > requests;
-        let unsettled = !self.settled || stragglers;
         // A crowd queues at full speed, too.
         let crowd_us = full.0[2] * self.estimate.weights()[2];
         let features = more.plus(Features([0.0, 0.0, full.0[2]]));
         let surprise = self.estimate.surprise(latency_us - waiting_us, requests, features);
+        let changed = self.held != self.held_before;
+        let stragglers = changed && carried * STRAGGLERS > requests;
+        // What comes while cores are still waking up meets less than full speed, and so does what
+        // has to wait for it.
+        self.overtaken =
+            changed && at_full_speed && surprise.us > OVERTAKEN * surprise.deviation_us;
+        let unsettled = !self.settled || stragglers || self.overtaken;
         let mut extra_us = more.weighed(self.estimate.weights()).max(0.0);
         if !at_full_speed || unsettled {
             extra_us += self.unforeseen_us(&surprise, requests, extra_us, &demands);
             // Who waits for a drive to wake waits however fast the cores are.
             if !self.asleep {
-                extra_us = extra_us.min(self.blame_us_max(&demands, latency_us, offered / dt.0));
+                extra_us =
+                    extra_us.min(self.blame_us_max(&demands, more, latency_us, offered / dt.0));
             }
         }
         let expected_us = self.estimate.base_us() + waiting_us + crowd_us;
@@ -101,7 +107,14 @@ impl Foresight {
         } else {
             self.requests_since_probe += requests;
         }
-        let spent = Spent { seen: latency, extra_us, full_speed_us, tails: &self.tails, span };
+        let spent = Spent {
+            seen: latency,
+            extra_us,
+            full_speed_us,
+            tails: &self.tails,
+            span,
+            price_binds: self.price_binds,
+        };
         for account in &mut self.accounts {
             account.spend(&spent, &self.settings);
         }
@@ -179,7 +192,7 @@ impl Foresight {
     /// The most of a window's latency that the setting can be to blame for. While its cores keep up
     /// with the busiest moment, every queue is worked off before the next one forms, and nothing
     /// takes longer than the setting is slower.
-    fn blame_us_max(&self, demands: &[Demand], latency_us: f64, rate: f64) -> f64 {
+    fn blame_us_max(&self, demands: &[Demand], more: Features, latency_us: f64, rate: f64) -> f64 {
         let busiest = self.load.busiest().max(rate);
         let mut slower: f64 = 1.0;
         for ((demand, menu), held) in demands.iter().zip(&self.menus).zip(&self.held) {
@@ -190,7 +203,8 @@ impl Foresight {
             }
             slower = slower.max(f64::from(menu.cores_max) / capacity);
         }
-        latency_us * (1.0 - 1.0 / slower)
+        let believable_us = more.weighed(self.estimate.weights_at_worst(BLAME_DEVIATIONS));
+        (latency_us * (1.0 - 1.0 / slower)).min(believable_us.max(0.0))
     }
 
     /// The share of a surprise that full speed would have spared: little of it where the burst was
@@ -232,6 +246,9 @@ const REQUESTS_TELLING: f64 = 50.0;
 /// Where this many times fewer requests than it answered came before a window, what they met of an
 /// earlier setting does not show.
 const STRAGGLERS: f64 = 10.0;
+/// A first window at full speed that is later than expected by so many standard deviations is not
+/// taken for what full speed is like.
+const OVERTAKEN: f64 = 2.5;
 /// A request that is under way for so many mean latencies is overdue.
 const STALLED: f64 = 10.0;
 /// Growth of the trust with each window that was foreseen.
@@ -240,5 +257,7 @@ const TRUST_GROWTH: f64 = 1.3;
 /// the first burst of a server that knows nothing yet must not find it at its slowest.
 const TRUST_GROWTH_QUIET: f64 = 1.03;
 
+/// What the weights are not believed to be beyond, in standard deviations.
+const BLAME_DEVIATIONS: f64 = 4.0;
 /// Cores that are no busier than this keep up.
 const KEPT_UP: f64 = 0.7;

@@ -179,12 +179,13 @@ impl Load {
             return;
         }
         let squares: f64 = self.looks.iter().map(|look| look.0 * look.0).sum();
+        let beside: f64 = self.looks.windows(2).map(|pair| pair[0].0 * pair[1].0).sum();
         let sum: f64 = self.looks.iter().map(|look| look.0).sum();
-        let mean = sum / self.looks.len() as f64;
         if sum > 0.0 {
             self.crowd_requests = (self.crowd_requests + sum).min(CROWD_REQUESTS);
             let weight = (sum / self.crowd_requests).min(0.5);
-            self.last_crowd = (squares / sum - mean - 1.0).max(0.0);
+            // What neighbouring looks share is the rate of that moment, and no crowd.
+            self.last_crowd = ((squares - beside) / sum - 1.0).max(0.0);
             self.crowd += weight * (self.last_crowd - self.crowd);
         }
         let mut here = Moments::default();
@@ -343,12 +344,14 @@ impl Peaks {
         let ln = rate.ln();
         if self.ln_record == 0.0 {
             (self.ln_mean, self.ln_record) = (ln, ln);
+            self.ln_above = LN_ABOVE_FIRST;
         }
         // A record is forgotten at the pace at which the next one is expected.
         self.ln_record = (self.ln_record - self.ln_above * span / memory).max(ln);
-        let weight = 1.0 / self.windows.clamp(1.0, PEAK_WINDOWS);
-        self.ln_mean += weight * (ln - self.ln_mean);
-        self.ln_above += weight * ((ln - self.ln_mean).max(0.0) * 2.0 - self.ln_above);
+        let windows = self.windows.clamp(1.0, PEAK_WINDOWS);
+        self.ln_mean += (ln - self.ln_mean) / windows;
+        let above = (ln - self.ln_mean).max(0.0) * 2.0;
+        self.ln_above += (above - self.ln_above) / (windows + ABOVE_WINDOWS);
     }
 
     /// Records of few windows are soon broken: what to reckon with above them.
@@ -380,6 +383,10 @@ impl Peaks {
 
 /// Parts of an exponential tail, and their means in units of its mean.
 const RECORD_PARTS: [(f64, f64); 3] = [(0.5, 0.31), (0.4, 1.24), (0.1, 3.3)];
+/// The excess that is reckoned with before windows were seen to differ, a factor of 1.5, and the
+/// windows that it counts for.
+const LN_ABOVE_FIRST: f64 = 0.4;
+const ABOVE_WINDOWS: f64 = 2.0;
 /// Windows after which the busiest moment is one to go by.
 const YOUTH_WINDOWS: f64 = 10.0;
 /// No more requests a second come to any server.
@@ -397,3 +404,42 @@ const MOMENTS_MAX: f64 = 20_000.0;
 const CROWD_REQUESTS: f64 = 500.0;
 /// With so many requests in a window half of its rate is noise's.
 const REQUESTS_NOISY: f64 = 30.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The crowd of a window of 50 looks, of which so many have so many requests each.
+    fn crowd(looks: usize, requests: f64) -> f64 {
+        let mut load = Load::new(1);
+        let look = |at: usize| if (20..20 + looks).contains(&at) { requests } else { 0.0 };
+        load.looks = (0..50).map(|at| (look(at), 0.01)).collect();
+        let offered = looks as f64 * requests;
+        load.learn_moments(offered, offered / 0.5, 0.5);
+        load.last_crowd
+    }
+
+    /// A burst that lasts was taken for requests that come at once, and full speed was thought to be
+    /// late in it: what the setting cost seemed to be little.
+    #[test]
+    fn a_burst_that_lasts_is_no_crowd() {
+        assert!((crowd(1, 400.0) - 399.0).abs() < 1e-9, "all come in one look");
+        assert!(crowd(2, 200.0) < 100.0);
+        assert!(crowd(20, 400.0) < 20.0);
+        assert_eq!(crowd(1, 1.0), 0.0);
+    }
+
+    /// One window says nothing of how far others go above it.
+    #[test]
+    fn after_one_window_a_denser_burst_is_reckoned_with() {
+        let mut peaks = Peaks::default();
+        peaks.learn(1000.0, 1.0, 2000.0);
+        let first = peaks.at_risk(peaks.youth()).unwrap_or(0.0);
+        for _ in 0..200 {
+            peaks.learn(1000.0, 1.0, 2000.0);
+        }
+        let later = peaks.at_risk(peaks.youth()).unwrap_or(0.0);
+        assert!(first > 1500.0, "{first}");
+        assert!((later - 1000.0).abs() < 10.0, "{later}");
+    }
+}

@@ -71,6 +71,10 @@ pub struct Foresight {
     asleep: bool,
     /// Whether the running window began with the effects of an earlier setting gone.
     settled: bool,
+    /// Whether the running window was to tell what full speed is like, and a burst was quicker.
+    overtaken: bool,
+    /// Whether a lower price would have led to another setting.
+    price_binds: bool,
     /// Requests that were under way when the last window ended.
     under_way: f64,
     elapsed: Seconds,
@@ -122,6 +126,8 @@ impl Foresight {
             held,
             asleep: false,
             settled: true,
+            overtaken: false,
+            price_binds: true,
             under_way: 0.0,
             elapsed: Seconds(0.0),
             since_probe: Seconds(0.0),
@@ -221,6 +227,11 @@ impl Law for Foresight {
                     )
                 } else if self.elapsed < self.settings.window * FIRST_WINDOWS {
                     self.full_speed(Mode::Learning, "learning the latency at full speed")
+                } else if self.overtaken {
+                    self.full_speed(
+                        Mode::Learning,
+                        "a burst came before cores were awake: once more",
+                    )
                 } else {
                     self.step_saving(seen)
                 }

@@ -20,6 +20,9 @@ pub struct Spent<'a> {
     pub tails: &'a Tails,
     /// Length over the length of a usual window.
     pub span: f64,
+    /// Whether a lower price would have led to another setting: one that would not has no reason to
+    /// come down, and would be far too low once what held the setting back is gone.
+    pub price_binds: bool,
 }
 
 /// What one bound has cost and allowed.
@@ -100,16 +103,19 @@ impl Account {
         self.allowed_ever += allowed;
         let weight = 1.0 - (-window.span / settings.usual_windows).exp();
         self.usual += weight * (allowed / window.span - self.usual);
-        if let Some(ln_price) = self.ln_price.as_mut().filter(|_| self.usual > 0.0) {
-            let off = (spent - settings.spend_share * allowed) / self.usual;
-            *ln_price += (settings.price_gain * off).clamp(-0.3 * window.span, 0.7);
-        }
-        // Windows with few requests tell little of themselves, but all together they do.
         let share = self.spent_share();
         if let Some(ln_price) = &mut self.ln_price {
+            let mut change = 0.0;
+            if self.usual > 0.0 {
+                let off = (spent - settings.spend_share * allowed) / self.usual;
+                change += (settings.price_gain * off).clamp(-0.3 * window.span, 0.7);
+            }
+            // Windows with few requests tell little of themselves, but all together they do.
             let off = (share - settings.spend_share).clamp(-1.0, 1.0);
-            *ln_price += settings.share_gain * off * window.span.min(4.0);
-            *ln_price = ln_price.clamp(LN_PRICE_MIN, LN_PRICE_MAX);
+            change += settings.share_gain * off * window.span.min(4.0);
+            if window.price_binds || change > 0.0 {
+                *ln_price = (*ln_price + change).clamp(LN_PRICE_MIN, LN_PRICE_MAX);
+            }
         }
     }
 
@@ -199,3 +205,48 @@ const LN_PRICE_MIN: f64 = -10.0;
 const LN_PRICE_MAX: f64 = 25.0;
 /// What the mean may grow by where a quantile may grow by 1, at first.
 const TAIL_TO_MEAN: f64 = 0.5;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot make its law has failed")]
+mod tests {
+    use super::*;
+    use crate::parameters::Settings;
+
+    /// The price after so many windows that spend so much of what they may.
+    fn price_w(windows: usize, spent_of_allowed: f64, price_binds: bool) -> f64 {
+        let resolved =
+            crate::registry::policy("foresight").unwrap().resolve(&Settings::new()).unwrap();
+        let settings = ForesightSettings::from_resolved(&resolved);
+        let mut account = Account::new(Bound::mean_relative(0.2));
+        account.begin(1.0);
+        let seen = LatencyObservation {
+            requests: 1000,
+            ..LatencyObservation::quiet(wattio_units::Seconds(0.0))
+        };
+        for _ in 0..windows {
+            let extra_us = 20.0 * spent_of_allowed;
+            let tails = &Tails::default();
+            account.spend(
+                &Spent {
+                    seen: &seen,
+                    extra_us,
+                    full_speed_us: 100.0,
+                    tails,
+                    span: 1.0,
+                    price_binds,
+                },
+                &settings,
+            );
+        }
+        account.ln_price.unwrap().exp()
+    }
+
+    /// While the burst that may come kept the setting up, the price fell to nothing; once it did not,
+    /// the promise was overspent before the price was back.
+    #[test]
+    fn a_price_that_is_not_what_holds_the_setting_does_not_come_down() {
+        assert!(price_w(50, 0.1, true) < 0.1);
+        assert!((price_w(50, 0.1, false) - 1.0).abs() < 1e-9);
+        assert!(price_w(50, 1.5, false) > 10.0);
+    }
+}

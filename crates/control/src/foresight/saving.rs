@@ -91,6 +91,9 @@ impl Foresight {
                 .unwrap_or((choices, extra_us));
         }
         let groups: Vec<_> = choices.iter().map(|choice| choice.setting).collect();
+        terms.price_w *= PRICE_TELLING;
+        let cheaper = self.choose(&demands, &terms);
+        self.price_binds = cheaper.iter().zip(&groups).any(|(choice, &at)| choice.setting != at);
         self.mode = if rate > 0.0 { Mode::Saving } else { Mode::Idle };
         self.reason = "the cheapest setting at the price of latency";
         let more = self.features(&demands, &groups, &scenes[..usual]);
@@ -207,7 +210,8 @@ impl Foresight {
         floor_us: f64,
     ) -> Option<(Vec<Choice>, f64)> {
         let before = terms.price_w.max(1e-9).ln();
-        let (mut low, mut high) = (before - PRICE_SPAN, before);
+        let least = before - PRICE_SPAN;
+        let (mut low, mut high) = (least, before);
         let mut found = None;
         for _ in 0..PRICE_STEPS {
             let middle = 0.5 * (low + high);
@@ -221,8 +225,11 @@ impl Foresight {
                 found = Some((choices, extra_us));
             }
         }
-        for account in &mut self.accounts {
-            account.relax(self.settings.relax_gain * (high - before));
+        // Where no price would spend as much, something else is in the way, and it may not stay there.
+        if low > least {
+            for account in &mut self.accounts {
+                account.relax(self.settings.relax_gain * (high - before));
+            }
         }
         found
     }
@@ -303,6 +310,9 @@ impl Foresight {
 const RATE_STEPS: usize = 18;
 /// Steps in which a price is found.
 const PRICE_STEPS: usize = 12;
+/// A price that is so many times lower and leads to the same setting says that the price is not what
+/// led to it.
+const PRICE_TELLING: f64 = 0.1;
 /// How far below the price that is asked a lower one is looked for, in logarithms.
 const PRICE_SPAN: f64 = 10.0;
 /// A window at full speed with fewer requests would teach nothing.
