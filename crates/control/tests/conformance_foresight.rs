@@ -129,6 +129,11 @@ fn trials() -> Vec<Trial> {
                 add(format!("{name} x{rate_scale}"), "mean 20%", source);
             }
         }
+        if host == "dorado6000" {
+            // To its end, which has a burst that is longer and denser than any before it.
+            let source = Source::Trace(shipped.clone(), 8.0, 240.0);
+            add("pgbench.wtrace x8, all of it".to_owned(), "mean 20%", source);
+        }
         // On the tail: what one mean says of the other is least where requests are few or crowd.
         for rate_scale in [1.0, 8.0, 20.0] {
             let source = Source::Trace(shipped.clone(), rate_scale, 60.0);

@@ -249,13 +249,14 @@ impl Foresight {
     ) -> f64 {
         let full = self.full_setting();
         let allowed_us = self.allowance_us(latency_us) * ALARMING;
+        let weights = self.estimate.weights_at_worst(self.settings.careful_deviations);
         let mut tolerable = rate.max(50.0);
         for _ in 0..RATE_STEPS {
             let next = tolerable * 1.4;
             let scene = [Scene { rate: next, weight: 1.0, overload_s: 0.02, crowd: 0.0 }];
             let here = self.features(demands, groups, &scene);
             let more = here.plus(self.features(demands, &full, &scene).times(-1.0));
-            if more.weighed(self.estimate.weights()) > allowed_us {
+            if more.weighed(weights) > allowed_us {
                 break;
             }
             tolerable = next;
@@ -293,11 +294,16 @@ impl Foresight {
         if seen.latency.as_ref().is_none_or(|latency| latency.requests < PROBE_REQUESTS_MIN) {
             return false;
         }
-        if self.estimate.is_leaning() && self.since_probe >= self.settings.probe_first {
-            return true;
-        }
-        if self.since_probe < self.probe_gap {
+        let gap_s = if self.estimate.is_leaning() {
+            self.probe_gap.0.min(LEANING_GAP_S)
+        } else {
+            self.probe_gap.0
+        };
+        if self.since_probe.0 < gap_s {
             return false;
+        }
+        if self.estimate.is_leaning() {
+            return true;
         }
         let allowance_us = self.allowance_us(full_speed_us);
         let unsure =
@@ -315,9 +321,12 @@ const PRICE_STEPS: usize = 12;
 const PRICE_TELLING: f64 = 0.1;
 /// How far below the price that is asked a lower one is looked for, in logarithms.
 const PRICE_SPAN: f64 = 10.0;
+/// Longest time between two windows at full speed while those between are off to one side, in
+/// seconds: what full speed is like may be confirmed each time, and the weights be what is wrong.
+const LEANING_GAP_S: f64 = 20.0;
 /// A window at full speed with fewer requests would teach nothing.
 const PROBE_REQUESTS_MIN: u64 = 4;
 /// What of the unspent promise one sleep of the drives may cost.
 const RESERVE_AT_ONCE: f64 = 0.75;
 /// A rate at which latency grows by so much more than is allowed is cause for alarm.
-const ALARMING: f64 = 1.5;
+const ALARMING: f64 = 1.0;
