@@ -77,6 +77,11 @@ fn few_are_hurt(name: &str, count: usize, phases: [(f64, f64); 2]) {
 }
 
 #[test]
+fn swings_of_300_ms_hurt_few_requests() {
+    few_are_hurt("0.3 s", 120, [(0.3, 15e3), (0.3, 500.0)]);
+}
+
+#[test]
 fn swings_of_4_s_hurt_few_requests() {
     few_are_hurt("4 s", 10, [(4.0, 15e3), (4.0, 500.0)]);
 }
