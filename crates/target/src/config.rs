@@ -53,7 +53,7 @@ pub struct Config {
     /// Default: `256`.
     #[serde(default = "device_depth")]
     pub device_depth: usize,
-    /// What a reactor does when nothing is to be done: sleep, look for work for a while and then
+    /// What a reactor does when there is nothing to do: sleep, look for work for a while and then
     /// sleep, or never sleep. Allowed: `"block"`, `"spin 20 us"` with a time up to 1 s, `"poll"`.
     /// Default: `"block"`.
     #[serde(default)]
@@ -109,7 +109,7 @@ pub struct TlsConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExportConfig {
-    /// By which clients ask for it. Allowed: up to 4096 bytes, `""` too; each name once.
+    /// The name by which clients ask for it. Allowed: up to 4096 bytes, `""` too; each name once.
     pub name: String,
     /// Where the volume lies: one file or block device, or two that mirror each other. Allowed: a
     /// list of one or two absolute paths, each once in the file.
@@ -117,7 +117,7 @@ pub struct ExportConfig {
     /// Whether clients may not write. Default: `false`.
     #[serde(default)]
     pub read_only: bool,
-    /// Whether it is served though one of its devices is missing. Default: `false`.
+    /// Whether it is served even if one of its devices is missing. Default: `false`.
     #[serde(default)]
     pub accept_missing: bool,
 }
@@ -132,8 +132,8 @@ pub struct Memory {
     /// Memory for blocks of each volume that are likely to be read again. Allowed: `"0 B"` for none,
     /// to 1 TiB. Default: `"256 MiB"`.
     pub cache: Bytes,
-    /// Memory for what clients of each volume wrote and were answered before it is on the device, as
-    /// in a disk's write cache: a flush waits for it. Allowed: `"0 B"` to answer writes from the
+    /// Memory for writes to each volume that are answered before they are on the device, as in a
+    /// disk's write cache: a flush waits for them. Allowed: `"0 B"` to answer writes from the
     /// device, to 1 TiB. Default: `"16 MiB"`.
     pub write_buffer: Bytes,
 }

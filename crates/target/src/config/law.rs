@@ -46,8 +46,8 @@ impl PolicyConfig {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrequencyConfig {
-    /// The cores that reactors run on, one each, whose frequency the law may lower: those of a group
-    /// whole cores and nodes first. Cores that change frequency together with others need those, too.
+    /// The cores that reactors run on, one each, whose frequency the law may lower; each group gets
+    /// whole cores and nodes first. Cores that change frequency together have to be listed together.
     /// Allowed: as many as `reactors`, such as `"2-5"`.
     #[serde(deserialize_with = "cores")]
     pub cores: Cpus,
@@ -95,15 +95,15 @@ pub struct ServiceConfig {
     /// Where page and metrics are served. Allowed: an address with a port, `"off"` for nowhere.
     /// Default: `"127.0.0.1:9289"`.
     pub listen: Listen,
-    /// Host names under which the page answers, besides `localhost` and IP addresses: those of a
-    /// reverse proxy. Allowed: a list of names. Default: `[]`.
+    /// Host names under which the page answers, besides `localhost` and IP addresses, such as
+    /// a reverse proxy's. Allowed: a list of names. Default: `[]`.
     pub host_names: Vec<String>,
-    /// With what page and metrics are served by HTTPS; without it by HTTP. Files that change are read
-    /// again. Allowed: a table with `certificate` and `key`, absolute paths of files in PEM.
+    /// What page and metrics need for HTTPS; without it they are served by HTTP. Files that change are
+    /// read again. Allowed: a table with `certificate` and `key`, absolute paths of files in PEM.
     pub tls: Option<PageTls>,
-    /// The file with the token that who asks for page and metrics has to know, read again when it changes, as
-    /// `Authorization: Bearer`, or as a browser's password with any name. Allowed: an absolute path; with
-    /// `service.tls`, or where only this host can ask.
+    /// The file with the token that page and metrics ask for, as `Authorization: Bearer`, or as a
+    /// browser's password with any name; it is read again when it changes. Allowed: an absolute path;
+    /// with `service.tls`, or where only this host can ask.
     pub token: Option<PathBuf>,
     /// The control socket, for `status` and the like. Allowed: an absolute path. Default:
     /// `"/run/wattio-target/wattio-target.sock"`.
