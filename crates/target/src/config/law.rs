@@ -46,9 +46,9 @@ impl PolicyConfig {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrequencyConfig {
-    /// The cores that reactors run on, one each, whose frequency the law may lower; each group gets
-    /// whole cores and nodes first. Cores that change frequency together have to be listed together.
-    /// Allowed: as many as `reactors`, such as `"2-5"`.
+    /// The cores that reactors run on, one each, whose frequency the law may lower; reactors of a group
+    /// get whole cores and nodes first. A core that changes frequency together with others needs those
+    /// listed, too. Allowed: as many as `reactors`, such as `"2-5"`.
     #[serde(deserialize_with = "cores")]
     pub cores: Cpus,
     /// Where the old frequencies are kept, from the first change to the restore: after a kill the next
