@@ -73,7 +73,7 @@ pub struct Foresight {
     settled: bool,
     /// Whether the running window was to tell what full speed is like, and a burst was quicker.
     overtaken: bool,
-    /// Whether a lower price would have led to another setting.
+    /// Whether the setting would be another one if latency had no price.
     price_binds: bool,
     /// Requests that were under way when the last window ended.
     under_way: f64,

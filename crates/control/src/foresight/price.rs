@@ -20,8 +20,8 @@ pub struct Spent<'a> {
     pub tails: &'a Tails,
     /// Length over the length of a usual window.
     pub span: f64,
-    /// Whether a lower price would have led to another setting: one that would not has no reason to
-    /// come down, and would be far too low once what held the setting back is gone.
+    /// Whether the setting would be another one if latency had no price. A price that holds nothing has
+    /// no reason to come down, and would be far too low once what held the setting is gone.
     pub price_binds: bool,
 }
 

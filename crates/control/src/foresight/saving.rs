@@ -91,9 +91,9 @@ impl Foresight {
                 .unwrap_or((choices, extra_us));
         }
         let groups: Vec<_> = choices.iter().map(|choice| choice.setting).collect();
-        terms.price_w *= PRICE_TELLING;
-        let cheaper = self.choose(&demands, &terms);
-        self.price_binds = cheaper.iter().zip(&groups).any(|(choice, &at)| choice.setting != at);
+        terms.price_w = 0.0;
+        let free = self.choose(&demands, &terms);
+        self.price_binds = free.iter().zip(&groups).any(|(choice, &at)| choice.setting != at);
         self.mode = if rate > 0.0 { Mode::Saving } else { Mode::Idle };
         self.reason = "the cheapest setting at the price of latency";
         let more = self.features(&demands, &groups, &scenes[..usual]);
@@ -316,9 +316,6 @@ impl Foresight {
 const RATE_STEPS: usize = 18;
 /// Steps in which a price is found.
 const PRICE_STEPS: usize = 12;
-/// A price that is so many times lower and leads to the same setting says that the price is not what
-/// led to it.
-const PRICE_TELLING: f64 = 0.1;
 /// How far below the price that is asked a lower one is looked for, in logarithms.
 const PRICE_SPAN: f64 = 10.0;
 /// Longest time between two windows at full speed while those between are off to one side, in
