@@ -138,7 +138,7 @@ def test_drift_and_a_busy_host_are_said(tmp_path: Path, capsys: pytest.CaptureFi
     [
         ([], "it takes a meter: --meter NAME"),
         (["--meter", "rap:"], 'meter "rap:": unknown kind; did you mean "rapl"'),
-        (["--meter", "rapl:", "--meter", "rapl:"], "--meter: one is there twice"),
+        (["--meter", "rapl:", "--meter", "rapl:"], "--meter: a meter is named twice"),
         (["--meter", "rapl:", "--loads", "0,2"], '--loads: "2"; allowed are numbers of 0 to 1'),
         (["--meter", "rapl:", "--loads", ","], "--loads: names none"),
         (["--meter", "rapl:", "--loads", "nan"], '--loads: "nan"'),
@@ -146,7 +146,7 @@ def test_drift_and_a_busy_host_are_said(tmp_path: Path, capsys: pytest.CaptureFi
         (["--meter", "rapl:", "--repeat", "0"], "--repeat: 0 is below 1"),
         (["--meter", "rapl:", "--measure", "1 ms"], '--measure: "1 ms"; allowed is 0.1 s to 24 h'),
         (["--meter", "rapl:", "--settle", "5"], "--settle: "),
-        (["--meter", "rapl:", "--io", "/none"], "--io: /none is no folder"),
+        (["--meter", "rapl:", "--io", "/none"], "--io: /none is not a folder"),
         (["--from", "/none"], "/none/calibration.json: cannot be read"),
         (["--from", "/none", "--out", "/tmp"], "--out: /tmp is a folder"),
         (["--from", "/none", "--dry-run"], "--from measures nothing"),
@@ -179,7 +179,7 @@ def test_data_that_is_there_is_never_written_over(
 ) -> None:
     data_of(tmp_path / "m.data", made.points())
     assert run("--meter", "csv:none.csv", "--out", tmp_path / "m.toml") == 2
-    assert "m.data: is there already" in capsys.readouterr().err
+    assert "m.data: already exists" in capsys.readouterr().err
 
 
 def test_a_dry_run_shows_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

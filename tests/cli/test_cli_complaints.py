@@ -34,7 +34,7 @@ def called(*arguments: str) -> int:
     [
         (("simulate", "--wrong"), "unknown option --wrong; wattio simulate --help lists"),
         (("simulate", "--presure", "1"), "did you mean --pressure?"),
-        (("simulate", "extra", "words"), '"extra" "words": wattio simulate takes no further'),
+        (("simulate", "extra", "words"), '"extra" "words": wattio simulate takes no more'),
         (("simulate", "--duration", "-1 s"), '--duration: "-1 s"'),
         (("simulate", "--pressure", "-0.5"), "pressure -0.5: allowed is above 0"),
         (("simulate", "--pressure", "-inf"), "--pressure: -inf is not a number"),
@@ -42,7 +42,7 @@ def called(*arguments: str) -> int:
         (("simulate", "--duration"), "wattio simulate: --duration needs a value"),
         (("report",), "wattio report: RESULT is missing"),
         (("meter", "foo"), 'unknown command "foo"'),
-        (("doctor", "--root", "/nosuch"), "--root: /nosuch is no folder"),
+        (("doctor", "--root", "/nosuch"), "--root: /nosuch is not a folder"),
         (("run", "a\0b.toml"), r"a\x00b.toml"),
         (("check", "\x1b[31mred.toml"), r"\x1b[31mred.toml: cannot be read"),
         (("run", "stüdie.toml"), "stüdie.toml: cannot be read"),

@@ -39,7 +39,7 @@ def test_nothing_is_overwritten(capsys: pytest.CaptureFixture[str]) -> None:
     Path("mine.toml").write_text("kept")
     assert called("new", "study", "mine") == 2
     assert called("new", "server", "mine") == 2
-    assert capsys.readouterr().err.count("is there already") == 2
+    assert capsys.readouterr().err.count("already exists") == 2
     assert not list(Path("mine").iterdir())
     assert Path("mine.toml").read_text() == "kept"
 

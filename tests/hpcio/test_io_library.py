@@ -510,7 +510,7 @@ def test_what_is_no_socket_is_left_alone(configure: Configure, tmp_path: Path) -
     """A file at the path was removed, whatever it was."""
     precious = tmp_path / "precious"
     precious.write_text("data")
-    with pytest.raises(Failed, match="is there already, and is no socket") as told:
+    with pytest.raises(Failed, match="already exists, and is not a socket") as told:
         Rank(configure(), precious)
     assert told.value.code == INPUT
     assert precious.read_text() == "data"

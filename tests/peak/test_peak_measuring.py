@@ -186,7 +186,7 @@ def test_one_device_is_not_counted_twice(tmp_path: Path, disk: Path) -> None:
 @system
 @pytest.mark.parametrize(
     ("folder", "said"),
-    [("/dev/null", "no folder"), ("/no/such", "/no/such"), ("/dev/shm", "not on a disk")],
+    [("/dev/null", "not a folder"), ("/no/such", "/no/such"), ("/dev/shm", "not on a disk")],
 )
 def test_what_is_no_disk_is_refused(tmp_path: Path, folder: str, said: str) -> None:
     needs("fio")

@@ -67,7 +67,7 @@ impl Output {
         let nearest = self.0.ancestors().filter(|at| !at.as_os_str().is_empty()).find(there);
         let nearest = nearest.unwrap_or(if self.0.is_absolute() { Path::new("/") } else { here });
         if !nearest.is_dir() {
-            return refuse(nearest, "is no folder");
+            return refuse(nearest, "is not a folder");
         }
         let needed = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
         rustix::fs::access(nearest, needed).or_else(|error| refuse(nearest, &plain(&error.into())))

@@ -359,7 +359,7 @@ fn remove_stale(path: &Path) -> Result<()> {
         found => found.map_err(host(&format!("{shown}: cannot be looked at")))?.file_type(),
     };
     if !kind.is_socket() {
-        return Err(Error::Input(format!("{shown}: is there already, and is no socket")));
+        return Err(Error::Input(format!("{shown}: already exists, and is not a socket")));
     }
     match Address::Path(path.to_owned()).connect() {
         Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {}

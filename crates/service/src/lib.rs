@@ -81,7 +81,7 @@ pub struct ServiceSettings {
     pub socket_group: Option<u32>,
     /// With what page and metrics are served by HTTPS; without it by HTTP.
     pub tls: Option<tls::Files>,
-    /// The file of what who asks for page and metrics has to know.
+    /// The file with the token that page and metrics ask for.
     /// The file may be replaced while it runs; so may certificate and key.
     pub token: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! What who asks for page and metrics has to know, where not everybody may see them.
+//! The token that page and metrics ask for, where not everybody may see them.
 
 use crate::fresh::Fresh;
 use axum::http::HeaderMap;

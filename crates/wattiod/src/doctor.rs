@@ -170,8 +170,8 @@ fn devices(root: &Root) -> Finding {
     if names.is_empty() {
         return Finding::new("source diskstats", false, "no block device in /sys/block");
     }
-    let text =
-        format!("devices {}; shows device time only, not what clients wait", names.join(", "));
+    let names = names.join(", ");
+    let text = format!("devices {names}; shows device time only, not how long clients wait");
     Finding::new("source diskstats", true, text)
 }
 

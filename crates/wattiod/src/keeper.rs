@@ -66,8 +66,8 @@ impl Keeper {
             Err(error) => {
                 self.child = None;
                 Some(format!(
-                    "the keeper ended ({how}) and cannot be started again: {error}; after a kill \
-                     it takes wattiod restore"
+                    "the keeper ended ({how}) and cannot be started again: {error}; after a kill, \
+                     run wattiod restore"
                 ))
             }
         }

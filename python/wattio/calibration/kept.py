@@ -105,7 +105,7 @@ class KeptFolder(Generic[R, P]):
             self.path.mkdir(parents=True)
         except FileExistsError:
             raise InputError(
-                f"{self.path}: is there already; move it away, or fit it anew with --from"
+                f"{self.path}: already exists; move it away, or fit it again with --from"
             ) from None
         except OSError as error:
             raise InputError(f"{self.path}: cannot be made: {error.strerror}") from None

@@ -24,7 +24,7 @@ _COMMANDS = {
     "run": ("run:app", "Run a study; its results go into a folder of their own."),
     "new": ("new:app", "Start a study or a server description of your own from an example."),
     "attach": ("attach:app", "Join recorded power samples to a measurement afterwards."),
-    "energy": ("energy:app", "Tell the energy of phases by recorded power, without a study."),
+    "energy": ("energy:app", "Compute the energy of phases from recorded power, without a study."),
     "report": ("report:app", "Make the report of a result folder: one HTML page, SVG and CSV."),
     "compare": ("compare:app", "Compare two results, or two runs: ratios with intervals."),
     "check": ("check:app", "Check study, server, policy, profile and wattiod files."),
@@ -63,7 +63,7 @@ def build(called: str | None = None) -> App:
         name="wattio",
         help="Measure, model and cut the energy that storage uses, within a stated latency bound.",
         help_epilogue="`wattio COMMAND --help` shows the options of a command, with examples."
-        " `--verbose` with any command tells what it reads, runs and opens.",
+        " `--verbose` with any command shows what it reads, runs and opens.",
         help_format="markdown",
         version=_version,
         print_error=False,

@@ -96,7 +96,7 @@ def cluster(
         ]
     if wanted and all(one.nodes is None for one in found):
         raise InputError(
-            f"--rate {rate}: no phase is told in this unit; allowed: {_units(achieved)}"
+            f"--rate {rate}: no phase is measured in this unit; allowed: {_units(achieved)}"
         )
     if as_json:
         output.print_json(cluster_told.as_object(found, parts, bought, draws, seed))

@@ -47,7 +47,7 @@ def attach(
     label
         What the meter is called in the result; its kind where it is not given.
     total
-        Take it for the energy, in place of the study's totals, which are shown beside it.
+        Use it for the energy instead of the study's totals, which are shown beside it.
     as_json
         Print one JSON object.
     """

@@ -55,9 +55,9 @@ def resolve(given: TypedOptions, root: Path = Path("/")) -> Asked:
     for name in given.meters:
         kind_of(name)
     if len(set(given.meters)) < len(given.meters):
-        raise InputError("--meter: one is there twice; their sum would count it twice")
+        raise InputError("--meter: a meter is named twice; the sum would count it twice")
     if given.io is not None and not given.io.is_dir():
-        raise InputError(f"--io: {given.io} is no folder")
+        raise InputError(f"--io: {given.io} is not a folder")
     host = hosts.look(root)
     design = Design(
         frequencies_hz=_frequencies(given.frequencies, host),

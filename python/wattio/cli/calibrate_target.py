@@ -72,9 +72,9 @@ def target(
 
     The target is started on a volume of its own, as it is set and once more without memory, and is
     asked at rates from 1 % to 70 % of what a client reaches: reads from memory and past it, writes,
-    4 KiB and 64 KiB. Processor time of the reactors comes from the kernel. With --compare loads
-    that were not fitted to are simulated, and held against the target; exit code 1 where one is off
-    by more than 10 %.
+    4 KiB and 64 KiB. Processor time of the reactors comes from the kernel. With --compare,
+    loads that were not fitted to are simulated and compared with the target; exit code 1 where one
+    is off by more than 10 %.
 
     Parameters
     ----------
@@ -93,16 +93,16 @@ def target(
     scratch
         Folder on the disk to be measured; beside the description if none is given.
     measure
-        How long each load is asked.
+        How long each load runs.
     repeat
-        How often each load is asked.
+        How many times each load runs.
     seed
         Of order and arrivals.
     compare
-        Hold the simulation of ten other loads against the target.
+        Compare simulations of ten other loads with the target.
     governed
-        How long the target is asked each of two loads under each of three laws, which are simulated
-        and held against it; with two reactors or more.
+        How long each of two loads runs under each of three laws; the same is simulated and
+        compared; needs at least two reactors.
     idle
         What reactors without work do while a law governs them. The description is of those that
         sleep ("block").
@@ -136,9 +136,9 @@ def target(
         size_bytes=_bytes("--size", size, _CACHE_LEAST),
     )
     if scratch is not None and not scratch.is_dir():
-        raise InputError(f"--scratch: {scratch} is no folder")
+        raise InputError(f"--scratch: {scratch} is not a folder")
     if server_bin is not None and not os.access(server_bin, os.X_OK):
-        raise InputError(f"--server-bin: {server_bin} is no program")
+        raise InputError(f"--server-bin: {server_bin} is not a program")
     design = Design(
         measure_s=seconds("--measure", measure, 0.1, 3600.0),
         repeat=_between("--repeat", repeat, 1, 1000),

@@ -60,8 +60,8 @@ def compare(
 
     With --platforms, campaigns that were measured on machines of their own are set side by side,
     run by run and phase by phase: as measured, by watt, by euro, as a share of the theoretical
-    peak, and by the energy-delay product where both did the same work. The first platform is what
-    the others are over.
+    peak, and by the energy-delay product where both did the same work. Ratios are relative
+    to the first platform.
 
     Parameters
     ----------
@@ -76,7 +76,8 @@ def compare(
     platform_file
         TOML file of [[platform]] with name, price_eur and priced, before what their studies say.
     despite_options
-        Join workloads of one name though their options differ in more than the amount of work.
+        Join workloads of the same name even if their options differ in more than the amount of
+        work.
     html
         Write a page of the comparison to this file, with its figure (SVG) and table (CSV) beside.
     as_json

@@ -117,7 +117,7 @@ def of_arguments(error: CycloptsError) -> str:
         return _unknown_option(error, command)
     if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
         words = " ".join(f'"{word}"' for word in error.unused_tokens)
-        return f"{words}: {command} takes no further words; see {command} --help"
+        return f"{words}: {command} takes no more arguments; see {command} --help"
     if isinstance(error, MissingArgumentError) and error.argument is not None:
         name = error.keyword or error.argument.name
         if error.argument.field_info.is_positional:

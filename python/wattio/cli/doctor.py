@@ -62,7 +62,9 @@ def doctor(
     if hosts is not None:
         return _of_hosts(hosts, Access(ssh_words(ssh), python), as_json)
     if not root.is_dir():
-        raise InputError(f"--root: {root} is no folder; name one with /proc, /sys and /dev in it")
+        raise InputError(
+            f"--root: {root} is not a folder; name one with /proc, /sys and /dev in it"
+        )
     findings = machine.examine(root)
     if as_json:
         rows = [finding.__dict__ for finding in findings]

@@ -45,7 +45,7 @@ def energy(
     phases_zone: str = "+00:00",
     as_json: Annotated[bool, Parameter("--json", negative="")] = False,
 ) -> int:
-    """Tell energy, power, coverage and verdict of phases, by channel and in total.
+    """Compute energy, power, coverage and verdict of phases, by channel and in total.
 
     Power in watts is integrated; counts of joules or watt-hours are subtracted. The rules are those
     of studies, as `docs/measuring.md` has them.

@@ -69,8 +69,8 @@ def run(
     out
         A new or empty folder; dumps go to `dumps` within, the run's own record to `run`.
     language
-        Of the ranks: the mini-app in Python, C or Fortran, over the same library; the machine's MPI
-        compiles it the first time.
+        Language of the ranks' mini-app: Python, C or Fortran, over the same library; the machine's
+        MPI compiles C and Fortran the first time.
     approach
         `tp` (every rank writes), `dc:N` (N ranks of each node write), `dn:R` (one node writes for
         each R that compute).
@@ -79,7 +79,8 @@ def run(
     ranks_per_node
         Emulate nodes of so many ranks; without it, this machine is one node.
     core_share
-        Give each rank a slow core of its own: so much of one, as "20 %"; by control groups.
+        Give each rank a slow core of its own: this share of a core, such as "20 %", by control
+        groups.
     steps
         Time steps.
     output_every

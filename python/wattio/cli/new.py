@@ -41,7 +41,7 @@ def study(
 ) -> int:
     """Copy a study that comes with wattio into a new folder, to change it there.
 
-    Exit code 2 if the folder is there already: nothing is overwritten.
+    Exit code 2 if the folder already exists: nothing is overwritten.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def study(
 def server(name: Path, /, *, source: Annotated[str, Parameter("--from")] = "small") -> int:
     """Write the description of a server that is built in to a new file, to change it there.
 
-    Exit code 2 if the file is there already.
+    Exit code 2 if the file already exists.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def _free(name: Path | None, example: str) -> Path:
         allowed = "1 to 64 letters, digits and . _ + = , - after a letter or digit"
         raise InputError(f'"{name.name}" cannot be a name; allowed: {allowed}')
     if name.exists() or name.is_symlink():
-        raise InputError(f"{name}: is there already; nothing was changed")
+        raise InputError(f"{name}: already exists; nothing was changed")
     if not name.absolute().parent.is_dir():
         raise InputError(f"{name}: the folder {name.absolute().parent} does not exist")
     return name

@@ -56,7 +56,7 @@ def facts(folder: Folder, programs: Programs) -> Facts:
         raise InputError(f"{folder}: {error}") from None
     kind, _, number = device.rpartition(":")
     if kind != "directory":
-        raise InputError(f"{folder}: is no folder; raw devices are never written to")
+        raise InputError(f"{folder}: is not a folder; raw devices are never written to")
     parsed = _STAT.match(told.strip())
     if parsed is None:
         raise InputError(f"{folder}: stat does not tell its file system")

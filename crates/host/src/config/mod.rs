@@ -141,8 +141,9 @@ pub struct ServiceConfig {
     pub host_names: Vec<String>,
     /// With what page and metrics are served by HTTPS; without it by HTTP.
     pub tls: Option<PageTls>,
-    /// The file with the token that who asks for page and metrics has to know. Allowed: an absolute
-    /// path; with `tls`, or where only this host can ask.
+    /// The file with the token that page and metrics ask for, as `Authorization: Bearer`, or as a
+    /// browser's password with any name; it is read again when it changes. Allowed: an absolute path;
+    /// with `tls`, or where only this host can ask.
     pub token: Option<PathBuf>,
     /// The control socket.
     pub socket: PathBuf,

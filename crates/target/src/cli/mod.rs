@@ -52,7 +52,7 @@ enum Command {
     Check(check::Check),
     /// Make a volume larger that nobody serves.
     Resize(resize::Resize),
-    /// Say how a running target stands.
+    /// Show the status of a running target.
     Status(remote::Status),
     /// Have a running target read everything and repair what it can.
     Scrub(remote::Scrub),

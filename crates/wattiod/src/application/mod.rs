@@ -83,7 +83,7 @@ struct Measured {
     requests: u64,
     windows_missing: u64,
     windows_forced: u64,
-    /// Whether it was told that a bound cannot be judged.
+    /// Whether it was told that a bound cannot be checked.
     is_bound_untold: bool,
 }
 
@@ -313,8 +313,8 @@ impl Application {
         };
         if !std::mem::replace(&mut self.measured.is_bound_untold, true) {
             let message = format!(
-                "the bound {bound:?} cannot be judged: {} tells no percentiles; a source that does \
-                 tells how latencies spread (the guide's table, column \"histogram\")",
+                "the bound {bound:?} cannot be checked: {} reports no percentiles; use a source \
+                 with a histogram (the guide's table, column \"histogram\")",
                 self.parts.latency
             );
             self.tell(Severity::Warning, message, clock.utc_ns());

@@ -29,11 +29,11 @@ pub struct Observe {
     /// The configuration.
     #[arg(default_value = CONFIG, conflicts_with = "disk")]
     config: PathBuf,
-    /// Watch a block device, without any configuration; may be given several times. It tells the
-    /// time of the device alone, not what clients wait.
+    /// Watch a block device, without any configuration; may be given several times. It reports
+    /// device time only, not how long clients wait.
     #[arg(long, value_name = "DEVICE")]
     disk: Vec<String>,
-    /// How long, such as "10 min"; until Ctrl-C when nothing is said.
+    /// How long, such as "10 min"; the default is until Ctrl-C.
     #[arg(long)]
     duration: Option<Seconds>,
     /// Folder of the results, for `wattio report`.
@@ -59,11 +59,11 @@ pub struct Run {
     /// The configuration.
     #[arg(default_value = CONFIG)]
     config: PathBuf,
-    /// How long, such as "8 h"; until told to end when nothing is said.
+    /// How long, such as "8 h"; the default is until told to stop.
     #[arg(long)]
     duration: Option<Seconds>,
-    /// Govern by turns with full speed, so long each, and tell what that saves and costs here, with
-    /// intervals; the order is drawn. At least 5 s.
+    /// Alternate governing with full speed, this long each, and report what that saves and costs
+    /// here, with intervals; the order is random. At least 5 s.
     #[arg(long, value_name = "LENGTH", value_parser = stretch)]
     alternate: Option<Duration>,
     /// With --alternate: the share of time under governing; the shorter of the two lasts LENGTH.

@@ -26,7 +26,7 @@ Examples:
 Reads the latency of etcd, MinIO, Ceph's OSDs, Redis and Valkey themselves; for other servers, and
 where none is known, it proposes the time of the host's devices, and says what that leaves out.")]
 pub struct Init {
-    /// The server, by the name of its processes; by default the one that tells most.
+    /// The server, by the name of its processes; by default the first known server that is running.
     #[arg(long, value_name = "NAME")]
     service: Option<String>,
     /// The file to write; by default stdout.
@@ -87,7 +87,7 @@ fn check(path: &Path, force: bool) -> Result<(), BadInput> {
         return Err(BadInput::new(format!("--out {shown}: is a folder; name a file")));
     }
     if !force && path.symlink_metadata().is_ok() {
-        let message = format!("--out {shown}: is there already; --force writes it anew");
+        let message = format!("--out {shown}: already exists; --force overwrites it");
         return Err(BadInput::new(message));
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -64,7 +64,7 @@ enum Command {
     Observe(govern::Observe),
     /// Save power within the bound.
     Run(govern::Run),
-    /// Say how a running daemon stands.
+    /// Show the status of a running daemon.
     Status(remote::Status),
     /// Change a value of a running daemon.
     Set(remote::Set),

@@ -106,8 +106,8 @@ pub const SERVERS: [Known; 19] = [
         name: "spdk",
         comms: &["spdk_tgt", "nvmf_tgt", "iscsi_tgt", "reactor_0"],
         tells: Tells::Nowhere(
-            "its reactors bypass the kernel, and it tells no latency that fits as it is: begin with \
-             the example spdk.toml and a command of yours that measures",
+            "its reactors bypass the kernel, and it reports no usable latency: start from the \
+             example spdk.toml and a measuring command of your own",
         ),
     },
     Known {

@@ -58,8 +58,8 @@ struct Placement {
     knob: &'static str,
 }
 
-/// Looks at the host and proposes a configuration for `service`, or for the server that tells most of
-/// those that run.
+/// Looks at the host and proposes a configuration for `service`, or for the first known server that is
+/// running.
 ///
 /// # Errors
 /// [`BadInput`] if the service does not run, or no processor is found.
@@ -88,7 +88,8 @@ pub fn propose(root: &Root, service: Option<&str>) -> Result<Proposal, BadInput>
     match DaemonConfig::from_toml(&config) {
         Ok(_) => Ok(Proposal { config: Some(config), findings }),
         Err(error) => {
-            Err(BadInput::new(format!("what this host shows makes no configuration: {error}")))
+            let text = "no valid configuration can be made from what this host offers";
+            Err(BadInput::new(format!("{text}: {error}")))
         }
     }
 }
@@ -123,8 +124,8 @@ fn choose(
         let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
         return server.map(Some).ok_or_else(|| {
             BadInput::new(format!(
-                "--service {asked:?}: no process of that name runs; of the servers that are known \
-                 here, there run: {there}"
+                "--service {asked:?}: no process of that name runs; known servers that are \
+                 running: {there}"
             ))
         });
     }

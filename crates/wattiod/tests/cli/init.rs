@@ -44,7 +44,7 @@ fn a_file_that_is_there_is_kept_unless_it_is_to_be_written_anew() {
     let (root, file) = (host(&place, Some("sda")), place.text("wattiod.toml"));
     let (code, _, complaint) = said(&["init", "--root", &root, "--out", &file]);
     assert_eq!(code, 2);
-    assert!(complaint.contains("is there already; --force"), "{complaint}");
+    assert!(complaint.contains("already exists; --force overwrites it"), "{complaint}");
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
     let (code, next, complaint) = said(&["init", "--root", &root, "--out", &file, "--force"]);
     assert_eq!(code, 0, "{complaint}");

@@ -265,7 +265,8 @@ fn a_bound_that_is_a_time_is_one_and_a_percentile_nobody_tells_is_warned_of() {
     assert!(!text.contains("no latency bound"), "{text}");
     fs::write(place.path("wattiod.toml"), with("\"p99 1 ms run\"")).unwrap();
     let (_, text, complaint) = observed(&place);
-    let warning = "the bound \"p99 1 ms run\" cannot be judged: exec /bin/sh tells no percentiles";
+    let warning =
+        "the bound \"p99 1 ms run\" cannot be checked: exec /bin/sh reports no percentiles";
     assert_eq!(complaint.matches(warning).count(), 1, "{text}{complaint}");
 }
 

@@ -1,7 +1,7 @@
 """Several campaigns side by side, each on a platform of its own: raw, by watt, by euro, by peak.
 
-Runs are joined by workload, system, clients, settings and phase. The first platform is what the
-others are over. Sources: Erxleben et al., sections III to V; the thesis, sections 6.3 and 6.5.
+Runs are joined by workload, system, clients, settings and phase. Ratios are relative to
+the first platform. Sources: Erxleben et al., sections III to V; the thesis, sections 6.3 and 6.5.
 """
 
 from __future__ import annotations
