@@ -22,6 +22,8 @@ pub struct Guard {
 pub struct Expected {
     /// Requests a second.
     pub rate: f64,
+    /// The same in the busiest moments that windows usually have.
+    pub busiest: f64,
     /// Requests a second that the active cores can take.
     pub capacity: f64,
     /// Requests a second that are served without undue loss.
@@ -48,7 +50,7 @@ const OLDEST_S: f64 = 0.03;
 
 impl Guard {
     pub fn new(expected: &Expected, span: Seconds) -> Self {
-        let mean = expected.rate * span.0;
+        let most = expected.busiest * span.0;
         let noisy = |mean: f64| mean + NOISE * mean.sqrt() + 4.0;
         let under_way = expected.rate * expected.latency_us * 1e-6;
         let latency_s = expected.latency_us * 1e-6;
@@ -56,7 +58,7 @@ impl Guard {
             arrivals: (expected.capacity * OVERRUN)
                 .min(expected.tolerable)
                 .mul_add(span.0, 0.0)
-                .max(noisy(mean)),
+                .max(noisy(most)),
             span_s: span.0,
             in_flight: (expected.capacity * DRAIN_S).max(noisy(under_way)),
             oldest_s: latency_s * OLDEST + OLDEST_S + 2.0 * expected.wake_s,

@@ -83,7 +83,8 @@ impl Foresight {
             extra_us += self.unforeseen_us(&surprise, requests, extra_us, &demands);
             // Who waits for a drive to wake waits however fast the cores are.
             if !self.asleep {
-                extra_us = extra_us.min(self.blame_us_max(&demands, latency_us, offered / dt.0));
+                let most_us = self.blame_us_max(&demands, more, latency_us, offered / dt.0);
+                extra_us = extra_us.min(most_us);
             }
         }
         let expected_us = self.estimate.base_us() + waiting_us + crowd_us;
@@ -190,8 +191,8 @@ impl Foresight {
 
     /// The most of a window's latency that the setting can be to blame for. While its cores keep up
     /// with the busiest moment, every queue is worked off before the next one forms, and nothing
-    /// takes longer than the setting is slower.
-    fn blame_us_max(&self, demands: &[Demand], latency_us: f64, rate: f64) -> f64 {
+    /// takes longer than the setting is slower, nor than the weights can be wrong.
+    fn blame_us_max(&self, demands: &[Demand], more: Features, latency_us: f64, rate: f64) -> f64 {
         let busiest = self.load.busiest().max(rate);
         let mut slower: f64 = 1.0;
         for ((demand, menu), held) in demands.iter().zip(&self.menus).zip(&self.held) {
@@ -202,7 +203,8 @@ impl Foresight {
             }
             slower = slower.max(f64::from(menu.cores_max) / capacity);
         }
-        latency_us * (1.0 - 1.0 / slower)
+        let believable_us = more.weighed(self.estimate.weights_at_worst(BLAME_DEVIATIONS));
+        (latency_us * (1.0 - 1.0 / slower)).min(believable_us.max(0.0))
     }
 
     /// The share of a surprise that full speed would have spared: little of it where the burst was
@@ -255,5 +257,7 @@ const TRUST_GROWTH: f64 = 1.3;
 /// the first burst of a server that knows nothing yet must not find it at its slowest.
 const TRUST_GROWTH_QUIET: f64 = 1.03;
 
+/// What the weights are not believed to be beyond, in standard deviations.
+const BLAME_DEVIATIONS: f64 = 5.0;
 /// Cores that are no busier than this keep up.
 const KEPT_UP: f64 = 0.7;

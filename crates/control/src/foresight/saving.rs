@@ -31,10 +31,15 @@ impl Foresight {
         here.plus(full.times(-1.0)).weighed(weights).max(0.0)
     }
 
+    /// Watts for each request under way, by what is owed to the bounds.
+    fn owed_price_w(&self) -> f64 {
+        let prices = self.accounts.iter().map(|account| account.price_w(&self.settings));
+        prices.fold(0.0, f64::max)
+    }
+
     /// Watts for each request under way, by all bounds together.
     fn price_w(&self) -> f64 {
-        let prices = self.accounts.iter().map(|account| account.price_w(&self.settings));
-        let price_w = prices.fold(0.0, f64::max);
+        let price_w = self.owed_price_w();
         match (self.load.clients_in_closed_loop(), self.power_w) {
             // Clients that wait send less when they are served later: a joule saved at the price
             // of more than its part of the requests is none.
@@ -93,13 +98,15 @@ impl Foresight {
         let groups: Vec<_> = choices.iter().map(|choice| choice.setting).collect();
         terms.price_w = 0.0;
         let free = self.choose(&demands, &terms);
-        self.price_binds = free.iter().zip(&groups).any(|(choice, &at)| choice.setting != at);
+        let owed = self.owed_price_w() >= self.price_w();
+        self.price_binds =
+            owed && free.iter().zip(&groups).any(|(choice, &at)| choice.setting != at);
         self.mode = if rate > 0.0 { Mode::Saving } else { Mode::Idle };
         self.reason = "the cheapest setting at the price of latency";
         let more = self.features(&demands, &groups, &scenes[..usual]);
         let more =
             more.plus(self.features(&demands, &self.full_setting(), &scenes[..usual]).times(-1.0));
-        self.set_guard(&demands, &groups, rate, full_speed_us + extra_us);
+        self.set_guard(&demands, &groups, &scenes[..usual], full_speed_us + extra_us);
         if self.wants_probe(more, full_speed_us, seen) {
             self.since_probe = Seconds(0.0);
             return self.full_speed(Mode::Learning, "a window at full speed, to learn from");
@@ -268,9 +275,12 @@ impl Foresight {
         &mut self,
         demands: &[Demand],
         groups: &[GroupAction],
-        rate: f64,
+        usual: &[Scene],
         latency_us: f64,
     ) {
+        let rate = self.load.rate(self.settings.window);
+        // The setting was chosen with these moments in mind; far busier ones are bursts all the same.
+        let busiest = usual.iter().map(|scene| scene.rate).fold(rate, f64::max).min(BUSY * rate);
         let capacity = |((demand, menu), group): ((&Demand, &Menu), &GroupAction)| {
             let stretch = menu.points[menu.at(group.frequency)].stretch;
             f64::from(group.cores) / (demand.work_s * stretch).max(1e-9)
@@ -278,6 +288,7 @@ impl Foresight {
         let capacities = demands.iter().zip(&self.menus).zip(groups).map(capacity);
         let expected = Expected {
             rate,
+            busiest,
             capacity: capacities.fold(f64::INFINITY, f64::min),
             tolerable: self.tolerable_rate(demands, groups, rate, latency_us),
             latency_us,
@@ -325,5 +336,7 @@ const LEANING_GAP_S: f64 = 20.0;
 const PROBE_REQUESTS_MIN: u64 = 4;
 /// What of the unspent promise one sleep of the drives may cost.
 const RESERVE_AT_ONCE: f64 = 0.75;
+/// Moments of a usual window are no bursts up to so many times its rate.
+const BUSY: f64 = 3.0;
 /// A rate at which latency grows by so much more than is allowed is cause for alarm.
 const ALARMING: f64 = 1.0;
