@@ -257,7 +257,8 @@ const TRUST_GROWTH: f64 = 1.3;
 /// the first burst of a server that knows nothing yet must not find it at its slowest.
 const TRUST_GROWTH_QUIET: f64 = 1.03;
 
-/// What the weights are not believed to be beyond, in standard deviations.
+/// What the weights are not believed to be beyond, in standard deviations. Measured: at 6 the setting
+/// of eight clients that wait swings, at 4 a recorded trace breaks its bound by a hundredth.
 const BLAME_DEVIATIONS: f64 = 5.0;
 /// Cores that are no busier than this keep up.
 const KEPT_UP: f64 = 0.7;

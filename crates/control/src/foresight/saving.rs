@@ -305,16 +305,11 @@ impl Foresight {
         if seen.latency.as_ref().is_none_or(|latency| latency.requests < PROBE_REQUESTS_MIN) {
             return false;
         }
-        let gap_s = if self.estimate.is_leaning() {
-            self.probe_gap.0.min(LEANING_GAP_S)
-        } else {
-            self.probe_gap.0
-        };
-        if self.since_probe.0 < gap_s {
-            return false;
-        }
         if self.estimate.is_leaning() {
-            return true;
+            return self.since_probe.0 >= self.probe_gap.0.min(LEANING_GAP_S);
+        }
+        if self.since_probe < self.probe_gap {
+            return false;
         }
         let allowance_us = self.allowance_us(full_speed_us);
         let unsure =
