@@ -53,7 +53,7 @@ int main(int argc, char **argv)
 {
     wattio_io *io;
     MPI_Comm comm;
-    int rank, writes, level;
+    int rank, writes, level, code;
     char report[4096];
 
     /* MPI_Init does, too; with this, a writer that dies ends the job by MPI_Abort. */
@@ -63,7 +63,14 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: advect_c CONFIG STEPS EVERY\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
-    check(wattio_io_open_mpi(MPI_COMM_WORLD, argv[1], &io, &comm));
+    code = wattio_io_open_mpi(MPI_COMM_WORLD, argv[1], &io, &comm);
+    if (code != WATTIO_IO_OK) {
+        /* All ranks know, and leave in order: launchers may lose what is printed before MPI_Abort. */
+        if (rank == 0)
+            fprintf(stderr, "advect_c: %s\n", wattio_io_error());
+        MPI_Finalize();
+        return code;
+    }
     check(wattio_io_is_writer(io, &writes));
     if (!writes) {
         simulate(io, comm, atoi(argv[2]), atoi(argv[3]));

@@ -14,7 +14,7 @@ program advect
     integer, parameter :: ny = 37, nx = 20
     character(256) :: config
     type(wattio_io_session) :: io
-    integer :: comm, level, steps, every, code
+    integer :: comm, level, steps, every, code, rank
 
     call MPI_Init_thread(MPI_THREAD_MULTIPLE, level, code)
     if (command_argument_count() /= 3) then
@@ -25,7 +25,13 @@ program advect
     steps = argument(2)
     every = argument(3)
     call wattio_io_open_mpi(MPI_COMM_WORLD, config, io, comm, code)
-    call check(code)
+    if (code /= WATTIO_IO_OK) then
+        ! All ranks know, and leave in order: launchers may lose what is printed before MPI_Abort.
+        call MPI_Comm_rank(MPI_COMM_WORLD, rank, level)
+        if (rank == 0) write (error_unit, "(a)") "advect_f: " // wattio_io_message()
+        call MPI_Finalize(level)
+        stop code
+    end if
     if (.not. wattio_io_is_writer(io)) call simulate()
     call wattio_io_close(io, code)
     call check(code)

@@ -584,12 +584,13 @@ def test_dedicated_nodes_take_what_there_is_room_for(
     assert len(dumps) == 301
 
 
-def test_an_error_of_one_rank_is_told_by_all(built: Built, tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", ["advect_c", "advect_f"])
+def test_an_error_of_one_rank_is_told_by_all(built: Built, program: str, tmp_path: Path) -> None:
     config = io_library.configure(tmp_path, hdf5="/nonexistent.so", ranks_per_node=2)
-    ran = built.run("advect_c", config)
+    ran = built.run(program, config)
     assert ran.returncode != 0
     assert "/nonexistent.so" in ran.stderr
-    ran = built.run("advect_c", io_library.configure(tmp_path, writers=4))
+    ran = built.run(program, io_library.configure(tmp_path, writers=4))
     assert ran.returncode != 0
     assert "no rank of it is left to compute" in ran.stderr
 

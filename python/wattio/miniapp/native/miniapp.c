@@ -390,7 +390,14 @@ int main(int argc, char **argv)
     char *name[16];
     for (char *one = strtok(argv[8], ","); one != NULL && variables < 16; one = strtok(NULL, ","))
         name[variables++] = one;
-    check(wattio_io_open_mpi(MPI_COMM_WORLD, argv[1], &io, &comm));
+    if (wattio_io_open_mpi(MPI_COMM_WORLD, argv[1], &io, &comm) != WATTIO_IO_OK) {
+        /* All ranks know, and leave in order: launchers may lose what is printed before MPI_Abort. */
+        MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+        if (rank == 0)
+            fprintf(stderr, "wattio: %s\n", wattio_io_error());
+        MPI_Finalize();
+        return 1;
+    }
     check(wattio_io_is_writer(io, &writes));
     if (writes) {
         check(wattio_io_close(&io, NULL, 0, NULL));

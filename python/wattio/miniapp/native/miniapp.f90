@@ -52,7 +52,13 @@ program miniapp
     call split(argument(8))
     told = argument(9)
     call wattio_io_open_mpi(MPI_COMM_WORLD, config, io, comm, code)
-    call check(code)
+    if (code /= WATTIO_IO_OK) then
+        ! All ranks know, and leave in order: launchers may lose what is printed before MPI_Abort.
+        call MPI_Comm_rank(MPI_COMM_WORLD, rank, code)
+        if (rank == 0) write (error_unit, "(2a)") "wattio: ", wattio_io_message()
+        call MPI_Finalize(code)
+        stop 1
+    end if
     if (wattio_io_is_writer(io)) then
         call wattio_io_close(io, code)
         call check(code)
