@@ -84,6 +84,11 @@ impl Estimate {
         self.state[0].max(0.0)
     }
 
+    /// Its standard deviation.
+    pub fn base_deviation_us(&self) -> f64 {
+        self.covariance[0][0].max(0.0).sqrt()
+    }
+
     /// Expected latency of a window, in microseconds.
     pub fn latency_us(&self, features: Features) -> f64 {
         self.state[0] + features.weighed(self.weights())
@@ -156,7 +161,8 @@ impl Estimate {
         let most = SURPRISE_MAX * all.sqrt();
         let mut gain = self.times(row).map(|times| times / all);
         if !at_full_speed {
-            gain[0] *= if off_us < 0.0 { BASE_WHILE_SAVING } else { 0.0 };
+            let is_lower = off_us < -LOWER * all.sqrt();
+            gain[0] *= if is_lower { BASE_WHILE_SAVING } else { 0.0 };
         }
         let off_us = off_us.clamp(-most, most);
         self.lean += LEAN_WEIGHT * (off_us / all.sqrt() - self.lean);
@@ -226,9 +232,12 @@ impl Estimate {
 }
 
 /// What of a surprise's part of the base is believed where the setting may be to blame, if the base
-/// is lower than it was taken for. That it is higher is learned at full speed only: what a setting
-/// costs must not become the base, however slowly.
+/// is lower than it was taken for by more than noise is: one that follows noise downwards only would
+/// sink. That it is higher is learned at full speed only: what a setting costs must not become the base,
+/// however slowly.
 const BASE_WHILE_SAVING: f64 = 0.1;
+/// Standard deviations that noise goes below what is expected.
+const LOWER: f64 = 2.0;
 /// Weight of the last surprise, and how far they may lean to one side.
 const LEAN_WEIGHT: f64 = 0.25;
 const LEAN_MAX: f64 = 1.0;
@@ -290,6 +299,21 @@ mod tests {
             estimate.learn(150.0, 5000.0, Features::default(), true, 1.0);
         }
         assert!(estimate.base_us() > 1.3 * before_us, "{}", estimate.base_us());
+    }
+
+    /// It sank while the load was steady, as noise was followed downwards only; what a setting cost
+    /// seemed to be more than it was, and a fifth of the promise was left.
+    #[test]
+    fn the_base_does_not_sink_by_noise() {
+        let mut estimate = estimate();
+        estimate.learn(100.0, 5000.0, Features::default(), true, 1.0);
+        for at in 0..400_u32 {
+            let noise_us = f64::from(at * 7919 % 11) / 2.5 - 2.0;
+            let latency_us =
+                100.0 + Features([10.0, 5.0, 0.0]).weighed([0.95, 1.0, 0.5]) + noise_us;
+            estimate.learn(latency_us, 5000.0, Features([10.0, 5.0, 0.0]), false, 1.0);
+        }
+        assert!(estimate.base_us() > 99.0, "{}", estimate.base_us());
     }
 
     /// Late windows in which hardly anybody waited made the weight of waiting less and less certain,

@@ -88,6 +88,13 @@ impl Foresight {
             }
         }
         let expected_us = self.estimate.base_us() + waiting_us + crowd_us;
+        let queued_us = more.weighed(self.estimate.weights()).max(0.0);
+        let blame = queued_us / (queued_us + waiting_us + crowd_us).max(1e-9);
+        let blame_before = std::mem::replace(&mut self.blame, blame);
+        if at_full_speed && unsettled {
+            // What the setting before has kept waiting is answered now.
+            extra_us = blame_before * (latency_us - expected_us).max(0.0);
+        }
         let full_speed_us = if at_full_speed && !unsettled {
             latency_us
         } else if self.estimate.is_known() {
@@ -112,6 +119,7 @@ impl Foresight {
             extra_us,
             full_speed_us,
             tails: &self.tails,
+            aim: self.aim(),
             span,
             price_binds: self.price_binds,
         };

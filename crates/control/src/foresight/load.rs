@@ -204,6 +204,12 @@ impl Load {
         self.last_moments = (sum > 0.0).then_some(here);
     }
 
+    /// How alike the busiest moments of windows are: 1 if they are all the same, 0 if they usually
+    /// differ much.
+    pub fn steadiness(&self) -> f64 {
+        self.peaks.steadiness()
+    }
+
     /// The busiest moment of the last window, in requests a second.
     pub fn busiest(&self) -> f64 {
         self.busiest
@@ -354,6 +360,11 @@ impl Peaks {
         self.ln_above += (above - self.ln_above) / (windows + ABOVE_WINDOWS);
     }
 
+    fn steadiness(&self) -> f64 {
+        let is_known = self.ln_record != 0.0;
+        if is_known { (1.0 - self.ln_above / LN_ABOVE_UNSTEADY).clamp(0.0, 1.0) } else { 0.0 }
+    }
+
     /// Records of few windows are soon broken: what to reckon with above them.
     fn youth(&self) -> f64 {
         YOUTH_WINDOWS / (self.windows + 0.5 * YOUTH_WINDOWS)
@@ -387,6 +398,9 @@ const RECORD_PARTS: [(f64, f64); 3] = [(0.5, 0.31), (0.4, 1.24), (0.1, 3.3)];
 /// windows that it counts for.
 const LN_ABOVE_FIRST: f64 = 0.4;
 const ABOVE_WINDOWS: f64 = 2.0;
+/// The excess of loads that nothing is to be expected of: a factor of 1.3. That of requests that come
+/// by chance is below 0.1 from a thousand a second on.
+const LN_ABOVE_UNSTEADY: f64 = 0.25;
 /// Windows after which the busiest moment is one to go by.
 const YOUTH_WINDOWS: f64 = 10.0;
 /// No more requests a second come to any server.
@@ -441,5 +455,23 @@ mod tests {
         let later = peaks.at_risk(peaks.youth()).unwrap_or(0.0);
         assert!(first > 1500.0, "{first}");
         assert!((later - 1000.0).abs() < 10.0, "{later}");
+    }
+
+    #[test]
+    fn a_load_is_steady_when_its_busiest_moments_are_alike() {
+        let steadiness = |rates: [f64; 2]| {
+            let mut peaks = Peaks::default();
+            for at in 0..200 {
+                peaks.learn(rates[at % 2], 1.0, 2000.0);
+            }
+            peaks.steadiness()
+        };
+        assert!(steadiness([1000.0, 1000.0]) > 0.9);
+        assert!(
+            (0.2..0.8).contains(&steadiness([1000.0, 1300.0])),
+            "{}",
+            steadiness([1000.0, 1300.0])
+        );
+        assert_eq!(steadiness([1000.0, 3000.0]), 0.0);
     }
 }

@@ -73,6 +73,8 @@ pub struct Foresight {
     settled: bool,
     /// Whether the running window was to tell what full speed is like, and a burst was quicker.
     overtaken: bool,
+    /// The share of the last window's queues that full speed would have spared.
+    blame: f64,
     /// Whether the setting would be another one if latency had no price.
     price_binds: bool,
     /// Requests that were under way when the last window ended.
@@ -127,6 +129,7 @@ impl Foresight {
             asleep: false,
             settled: true,
             overtaken: false,
+            blame: 0.0,
             price_binds: true,
             under_way: 0.0,
             elapsed: Seconds(0.0),

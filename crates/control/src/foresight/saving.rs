@@ -128,7 +128,7 @@ impl Foresight {
         let full_speed_us = self.estimate.base_us() + queue.weighed(self.estimate.weights());
         let left_us = |account: &Account| {
             let own_us = account.own_us(full_speed_us) * scene.weight;
-            account.reserve_us() * self.settings.risk_share + own_us * self.settings.spend_share
+            account.reserve_us() * self.settings.risk_share + own_us * self.aim()
         };
         let left_us = self.accounts.iter().map(left_us).reduce(f64::min)?;
         Some((scene, left_us / self.menus.len() as f64))
@@ -167,7 +167,7 @@ impl Foresight {
         if self.accounts.iter().all(Account::has_price) || terms.rate <= 0.0 {
             return;
         }
-        let target_us = self.allowance_us(full_speed_us) * self.settings.spend_share;
+        let target_us = self.allowance_us(full_speed_us) * self.aim();
         let (mut low, mut high) = (0.0_f64, 20.0_f64);
         for _ in 0..PRICE_STEPS {
             let middle = 0.5 * (low + high);
@@ -187,6 +187,13 @@ impl Foresight {
         self.accounts.iter().map(allowed).fold(f64::INFINITY, f64::min)
     }
 
+    /// The share of the promise that is meant to be spent: what is left covers the error of the estimate,
+    /// which is small where windows are alike.
+    pub(super) fn aim(&self) -> f64 {
+        let (least, most) = (self.settings.spend_share, self.settings.spend_share_steady);
+        least + (most - least).max(0.0) * self.load.steadiness()
+    }
+
     /// The greatest extra latency that the window may be expected to have, in microseconds.
     fn cap_us(&self, full_speed_us: f64) -> f64 {
         let cap = |account: &Account| {
@@ -198,7 +205,7 @@ impl Foresight {
     /// The extra latency that a window may always be expected to have while the promise is not spent,
     /// in microseconds.
     fn floor_us(&self, full_speed_us: f64) -> f64 {
-        let aim = self.settings.spend_share;
+        let aim = self.aim();
         let floor = |account: &Account| {
             (aim - account.spent_share()).max(0.0) * account.allowance_us(full_speed_us)
         };
@@ -312,8 +319,10 @@ impl Foresight {
             return false;
         }
         let allowance_us = self.allowance_us(full_speed_us);
-        let unsure =
-            self.estimate.deviation_us(more) > self.settings.probe_uncertainty * allowance_us;
+        let (cost, base) =
+            (self.settings.probe_uncertainty, self.settings.probe_uncertainty_full_speed);
+        let unsure = self.estimate.deviation_us(more) > cost * allowance_us
+            || self.estimate.base_deviation_us() > base * allowance_us;
         unsure || self.since_probe >= self.settings.probe_every
     }
 }
