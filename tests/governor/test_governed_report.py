@@ -165,6 +165,12 @@ def test_what_alternation_has_shown_is_told_and_is_no_doubt(tmp_path: Path) -> N
         "By turns with full speed, pacer saved 9.1 ± 0.8 W, 14.0 % of 65.0 W; mean latency "
         "+6.0 ± 2.0 % (12 pairs, 95 % intervals, measured by rapl:sum)."
     )
+    # How it was made left that out.
+    told = json.loads((result / "machine.json").read_text())
+    told["options"] = ["--alternate", "600 s", "--governed-share", "50 %"]
+    (result / "machine.json").write_text(json.dumps(told))
+    text = make(result).read_text(encoding="utf-8").translate(PLAIN)
+    assert "wattiod run --alternate &#39;600 s&#39; --governed-share &#39;50 %&#39; /etc" in text
     # What a model says of all the time, full speed too, stood above what was measured.
     assert text.index("By turns with full speed, pacer") < text.index("Over 3 min 20 s")
     chance = {**BY_TURNS, "power_w_saved": {"mean": 0.3, "half_width": 0.8}}

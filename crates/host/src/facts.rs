@@ -23,6 +23,8 @@ pub struct RunFacts<'a> {
     pub groups: Vec<(&'a str, String, u32)>,
     /// The configuration's file.
     pub config_file: &'a Path,
+    /// What else the command line said of how it governs.
+    pub options: Vec<String>,
 }
 
 impl RunFacts<'_> {
@@ -50,6 +52,7 @@ impl RunFacts<'_> {
             "hostname": file("/proc/sys/kernel/hostname"),
             "boot_id": file("/proc/sys/kernel/random/boot_id"),
             "config_file": self.config_file,
+            "options": self.options,
             "started_utc": utc(clock.utc_ns()),
             "started_utc_ns": clock.utc_ns(),
             "started_monotonic_ns": clock.now().as_nanos() as u64,

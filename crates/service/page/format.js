@@ -17,8 +17,11 @@ const minus = (text) => text.replace("-", "−");
  * value, or another one that it is to be compared with. */
 const scaled = (units) => (value, beside = value) => {
   if (!isNumber(value)) return ABSENT;
-  const fits = units.find(([factor]) => Math.abs(beside) >= factor) ?? units.at(-1);
-  return `${digits(value / fits[0])} ${fits[1]}`;
+  const fitting = (size) => units.find(([factor]) => Math.abs(size) >= factor) ?? units.at(-1);
+  const common = fitting(beside);
+  const tooSmall = value !== 0 && Math.abs(value) < 0.005 * common[0];
+  const [factor, name] = tooSmall ? fitting(value) : common;
+  return `${digits(value / factor)} ${name}`;
 };
 
 export const latency = scaled([[1e6, "s"], [1e3, "ms"], [1, "µs"]]);

@@ -57,6 +57,7 @@ fn journal(results: &Path, policy: &str, clock: &Played) -> std::io::Result<Jour
         policy,
         groups: vec![group("reactors")],
         config_file: Path::new("made-up.toml"),
+        options: Vec::new(),
     };
     let facts = facts.describe(&Root::new("/"), clock);
     Journal::create(results, "made up", &stamp(clock.utc_ns(), policy), "", &facts)

@@ -250,6 +250,7 @@ fn start_journal(options: &Options, clock: &HostClock) -> Result<Option<Journal>
         policy: &policy.0,
         groups: layout.groups().iter().map(group).collect(),
         config_file: &options.config.0,
+        options: Vec::new(),
     };
     let facts = facts.describe(&Root::new("/"), clock);
     let stamp = facts::stamp(clock.utc_ns(), &options.config.1);

@@ -31,6 +31,13 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// As the command line says it.
+    pub fn options(&self) -> Vec<String> {
+        let stretch = format!("{} s", self.stretch.as_secs_f64());
+        let governed = format!("{} %", self.governed * 100.0);
+        ["--alternate", &stretch, "--governed-share", &governed].map(str::to_owned).into()
+    }
+
     /// How long a stretch lasts.
     fn length(&self, condition: Condition) -> Duration {
         let share = match condition {
@@ -376,6 +383,8 @@ mod tests {
         let governed: u64 = spans.map(|pair| pair[1].1 - pair[0].1).sum();
         let all = order.last().unwrap().1;
         assert!((governed as f64 / all as f64 - 0.05).abs() < 0.01, "{governed} of {all}");
+        let told = ["--alternate", "20 s", "--governed-share", "5 %"];
+        assert_eq!(plan.options(), told);
         let most = Plan { governed: 0.9, ..PLAN };
         assert_eq!(most.length(Condition::FullSpeed), PLAN.stretch);
         assert!((most.length(Condition::Governed).as_secs_f64() - 900.0).abs() < 1e-6);

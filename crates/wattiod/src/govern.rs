@@ -391,6 +391,7 @@ fn start_journals(
                 .map(|group| (&*group.name, group.cores.clone(), group.cores_min))
                 .collect(),
             config_file: &source.path,
+            options: options.alternate.map_or_else(Vec::new, |plan| plan.options()),
         };
         let facts = facts.describe(&options.root, clock);
         let journal = Journal::create(results, &name, &stamp, &source.text, &facts);

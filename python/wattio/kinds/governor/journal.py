@@ -123,6 +123,7 @@ class Machine(Line):
     hostname: str | None = None
     boot_id: str | None = None
     config_file: str | None = None
+    options: list[str] = []
 
 
 class Latency(Line):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -229,7 +230,8 @@ def _made(found: Governed) -> Section:
     for group in machine.groups:
         total = "" if group.cores_total is None else f" ({group.cores_total})"
         groups.append(f"{group.name}: cores {group.cores}{total}, {group.cores_min} always active")
-    command = code(f"{machine.program} {machine.mode}{file}")
+    options = f" {shlex.join(machine.options)}" if machine.options else ""
+    command = code(f"{machine.program} {machine.mode}{options}{file}")
     entries = [
         ("Command", command + f", version {machine.version}"),
         ("Policy", f"{machine.policy}: {settings}" if settings else machine.policy),
