@@ -78,23 +78,27 @@ impl Foresight {
         self.overtaken =
             changed && at_full_speed && surprise.us > OVERTAKEN * surprise.deviation_us;
         let unsettled = !self.settled || stragglers || self.overtaken;
-        let mut extra_us = more.weighed(self.estimate.weights()).max(0.0);
-        if !at_full_speed || unsettled {
-            extra_us += self.unforeseen_us(&surprise, requests, extra_us, &demands);
-            // Who waits for a drive to wake waits however fast the cores are.
-            if !self.asleep {
-                let most_us = self.blame_us_max(&demands, more, latency_us, offered / dt.0);
-                extra_us = extra_us.min(most_us);
-            }
-        }
         let expected_us = self.estimate.base_us() + waiting_us + crowd_us;
         let queued_us = more.weighed(self.estimate.weights()).max(0.0);
-        let blame = queued_us / (queued_us + waiting_us + crowd_us).max(1e-9);
+        let blame = match self.asleep {
+            true => 1.0,
+            false => queued_us / (queued_us + waiting_us + crowd_us).max(1e-9),
+        };
         let blame_before = std::mem::replace(&mut self.blame, blame);
-        if at_full_speed && unsettled {
+        let extra_us = if !at_full_speed {
+            let extra_us = queued_us + self.unforeseen_us(&surprise, requests, queued_us, &demands);
+            // Who waits for a drive to wake waits however fast the cores are.
+            let most_us = match self.asleep {
+                true => f64::INFINITY,
+                false => self.blame_us_max(&demands, more, latency_us, offered / dt.0),
+            };
+            extra_us.min(most_us)
+        } else if unsettled {
             // What the setting before has kept waiting is answered now.
-            extra_us = blame_before * (latency_us - expected_us).max(0.0);
-        }
+            blame_before * (latency_us - expected_us).max(0.0)
+        } else {
+            0.0
+        };
         let full_speed_us = if at_full_speed && !unsettled {
             latency_us
         } else if self.estimate.is_known() {
