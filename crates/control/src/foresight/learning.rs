@@ -238,7 +238,7 @@ impl Foresight {
     }
 
     /// The first quantile that there is a bound on.
-    fn quantile(&self) -> Option<f64> {
+    pub(super) fn quantile(&self) -> Option<f64> {
         self.accounts.iter().find_map(|account| match account.bound.statistic {
             Statistic::Quantile(q) => Some(q),
             Statistic::Mean => None,

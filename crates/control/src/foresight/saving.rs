@@ -188,10 +188,11 @@ impl Foresight {
     }
 
     /// The share of the promise that is meant to be spent: what is left covers the error of the estimate,
-    /// which is small where windows are alike.
+    /// which is small where windows are alike; that of a quantile is told by few requests even there.
     pub(super) fn aim(&self) -> f64 {
         let (least, most) = (self.settings.spend_share, self.settings.spend_share_steady);
-        least + (most - least).max(0.0) * self.load.steadiness()
+        let sure = if self.quantile().is_some() { 0.0 } else { self.load.steadiness() };
+        least + (most - least).max(0.0) * sure
     }
 
     /// The greatest extra latency that the window may be expected to have, in microseconds.
