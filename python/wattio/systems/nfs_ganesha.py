@@ -18,7 +18,7 @@ from typing import Any, Literal
 from wattio.errors import HostError, SystemFailed
 from wattio.systems.cluster import READY_S, Cluster, ClusterOptions, Daemon
 from wattio.systems.commands import wait_until
-from wattio.systems.nodes import Node
+from wattio.systems.nodes import LOADING_S, Node
 from wattio.systems.private import privately
 
 __all__ = ["Options", "Storage"]
@@ -68,7 +68,7 @@ class Storage(Cluster):
         """Raise HostError where a package is missing, or the kernel has no client for NFS."""
         super().probe()
         for machine in self._network.machines():
-            machine.answer("modprobe", "nfsv4")
+            machine.answer("modprobe", "nfsv4", timeout_s=LOADING_S)
             if machine.answer("grep", "-w", "nfs4", "/proc/filesystems") is None:
                 raise HostError("this kernel has no client for NFS 4 (modprobe nfsv4)")
 

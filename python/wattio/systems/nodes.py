@@ -26,6 +26,8 @@ from wattio.systems.mounts import Mount
 FUSE = Path("/dev/fuse")
 
 ASKED_S = 10.0
+# For modules of the kernel, several of which a busy or an emulated machine takes long to load.
+LOADING_S = 60.0
 TAIL_BYTES = 8192
 
 

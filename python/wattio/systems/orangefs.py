@@ -23,7 +23,7 @@ from wattio.systems import orangefs_status as told
 from wattio.systems.cluster import READY_S, Cluster, Daemon
 from wattio.systems.commands import wait_until
 from wattio.systems.installed import Installation
-from wattio.systems.nodes import Node
+from wattio.systems.nodes import LOADING_S, Node
 from wattio.systems.orangefs_setup import Options, Server
 from wattio.workloads.workload import Place
 
@@ -66,7 +66,7 @@ class Storage(Cluster):
                 self._need_folder(node, self._options.metadata)
         if self._kernel:
             for machine in self._network.machines():
-                machine.answer("modprobe", "orangefs")
+                machine.answer("modprobe", "orangefs", timeout_s=LOADING_S)
                 if machine.answer("grep", "-w", "pvfs2", "/proc/filesystems") is None:
                     raise HostError("this kernel has no client for OrangeFS (modprobe orangefs)")
 
