@@ -31,8 +31,6 @@ pub struct Spent<'a> {
 #[derive(Clone, Debug)]
 pub struct Account {
     pub bound: Bound,
-    /// The share of the promise that is meant to be spent.
-    aim: f64,
     /// Decaying sums: spent and allowed, in request-microseconds (or requests, for quantiles).
     spent: f64,
     allowed: f64,
@@ -53,7 +51,6 @@ impl Account {
     pub fn new(bound: Bound) -> Self {
         Self {
             bound,
-            aim: 0.0,
             spent: 0.0,
             allowed: 0.0,
             spent_ever: 0.0,
@@ -80,7 +77,6 @@ impl Account {
 
     /// Takes in a window.
     pub fn spend(&mut self, window: &Spent, settings: &ForesightSettings) {
-        self.aim = window.aim;
         let requests = window.seen.requests as f64;
         let (spent, allowed) = match self.bound.statistic {
             Statistic::Mean => {
@@ -113,11 +109,11 @@ impl Account {
         if let Some(ln_price) = &mut self.ln_price {
             let mut change = 0.0;
             if self.usual > 0.0 {
-                let off = (spent - self.aim * allowed) / self.usual;
+                let off = (spent - window.aim * allowed) / self.usual;
                 change += (settings.price_gain * off).clamp(-0.3 * window.span, 0.7);
             }
             // Windows with few requests tell little of themselves, but all together they do.
-            let off = (share - self.aim).clamp(-1.0, 1.0);
+            let off = (share - window.aim).clamp(-1.0, 1.0);
             change += settings.share_gain * off * window.span.min(4.0);
             if window.price_binds || change > 0.0 {
                 *ln_price = (*ln_price + change).clamp(LN_PRICE_MIN, LN_PRICE_MAX);
@@ -190,17 +186,17 @@ impl Account {
     }
 
     /// Watts that may be spent to have one request fewer under way.
-    pub fn price_w(&self, settings: &ForesightSettings) -> f64 {
+    pub fn price_w(&self, settings: &ForesightSettings, aim: f64) -> f64 {
         let Some(ln_price) = self.ln_price else { return 0.0 };
-        let debt = settings.debt_gain * (self.spent_share() - self.aim);
+        let debt = settings.debt_gain * (self.spent_share() - aim);
         let debt = if self.bound.scope == Scope::Run { debt.clamp(-2.5, 8.0) } else { 0.0 };
         (ln_price + debt).clamp(LN_PRICE_MIN, LN_PRICE_MAX).exp()
     }
 
     /// The greatest extra latency that any one window may be expected to have, over the allowance.
-    pub fn window_share(&self, settings: &ForesightSettings) -> f64 {
+    pub fn window_share(&self, settings: &ForesightSettings, aim: f64) -> f64 {
         match self.bound.scope {
-            Scope::Window => self.aim,
+            Scope::Window => aim,
             Scope::Run => settings.window_share_max,
         }
     }

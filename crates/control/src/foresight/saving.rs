@@ -33,7 +33,8 @@ impl Foresight {
 
     /// Watts for each request under way, by what is owed to the bounds.
     fn owed_price_w(&self) -> f64 {
-        let prices = self.accounts.iter().map(|account| account.price_w(&self.settings));
+        let aim = self.aim();
+        let prices = self.accounts.iter().map(|account| account.price_w(&self.settings, aim));
         prices.fold(0.0, f64::max)
     }
 
@@ -197,8 +198,9 @@ impl Foresight {
 
     /// The greatest extra latency that the window may be expected to have, in microseconds.
     fn cap_us(&self, full_speed_us: f64) -> f64 {
+        let aim = self.aim();
         let cap = |account: &Account| {
-            account.window_share(&self.settings) * account.allowance_us(full_speed_us)
+            account.window_share(&self.settings, aim) * account.allowance_us(full_speed_us)
         };
         self.accounts.iter().map(cap).fold(f64::INFINITY, f64::min)
     }
