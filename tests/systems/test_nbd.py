@@ -117,6 +117,23 @@ def test_what_is_missing_is_told(tmp_path: Path) -> None:
         storage("wattio-target", tmp_path, program="/no/target").probe()
 
 
+def test_our_own_server_need_not_be_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nbd_servers, "_BUILT", tmp_path / "built")
+    (tmp_path / "path").mkdir()
+    (tmp_path / "built").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    assert SERVERS["wattio-target"].path() == "wattio-target"  # which is told as missing
+    for folder in ("built", "path"):
+        (tmp_path / folder / "wattio-target").write_text("#!/bin/sh\n")
+        (tmp_path / folder / "wattio-target").chmod(0o755)
+        found = {"built": str(tmp_path / "built/wattio-target"), "path": "wattio-target"}[folder]
+        assert SERVERS["wattio-target"].path() == found
+    (tmp_path / "built/nbdkit").touch()
+    assert SERVERS["nbdkit"].path() == "nbdkit"
+
+
 def test_a_socket_has_a_short_name_below_any_folder(tmp_path: Path) -> None:
     """A result folder's name alone can be longer than what the kernel takes for a socket's."""
     far = tmp_path / ("long" * 30)

@@ -49,7 +49,7 @@ class Options(Strict):
     form: Literal["raw", "qcow2", "memory", "volume"] | None = None
     size: Size = 2.0**30  # of the disk that clients see
     path: str | None = None  # the folder on the disk to be measured
-    program: str | None = None  # another file than the server's program on PATH
+    program: str | None = None  # another file than the server's program, as found on PATH
     settings: dict[str, Setting] = Field(default_factory=dict)  # in the words of its manual
     # Options of what makes the disk, in the words of its manual.
     make: dict[str, Setting] = Field(default_factory=dict)
@@ -98,7 +98,7 @@ class Storage:
         mark = hashlib.sha256(str(self._scratch).encode()).hexdigest()[:8]
         base = Path(options.path) if options.path else self._root
         self._served = Served(
-            program=options.program or self._server.program,
+            program=options.program or self._server.path(),
             folder=self._root,
             form=options.form or self._server.forms[0],
             disk=base / f"wattio-disk-{mark}",
@@ -139,8 +139,8 @@ class Storage:
         program, package = self._served.program, self._server.package
         if package is None and shutil.which(program) is None:
             raise HostError(
-                f"{program} is not there: name the file of {self._server.program}"
-                " that was built (program), or leave this system out"
+                f"{program} is not there: build it in wattio's source tree (cargo build --release"
+                f" -p {self._server.program}), name its file (program), or leave this system out"
             )
         if package is not None:
             need({program: package})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,8 @@ Setting = str | int | float | bool
 Words = tuple[str, ...]
 
 _MIB = 1 << 20
+_BUILT = Path(__file__).resolve().parents[3] / "target/release"
+"""Where wattio's source tree, if this lies in one, has the programs that it built."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,13 @@ class Server:
     version: str = "--version"
     to_background: bool = False
     control: Callable[[Served], Path] | None = None
+
+    def path(self) -> str:
+        """The program as it is started; where wattio's own is not on PATH, as its tree built it."""
+        built = _BUILT / self.program
+        if self.package or shutil.which(self.program) or not built.is_file():
+            return self.program
+        return str(built)
 
 
 def _nbdkit(what: Served) -> Words:
