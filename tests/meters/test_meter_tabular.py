@@ -40,6 +40,15 @@ def loaded(tmp_path: Path, text: str, query: str = "") -> list[tuple[int, float 
             "?time=TIME&volts=CH1&amperes=CH2&start=2026-01-01T00:00:00Z",
             30.0,
         ),
+        ("Timestamp(ms),Voltage(V),Current(mA)\n{ms},12.0,2500\n", "", 30.0),
+        ("Time [ms];U (mV rms);I [µA]\n{ms};12000;2500000\n", "", 30.0),
+        ("time;P (KW)\n{s};0.0505\n", "", 50.5),
+        ("time;P [MW]\n{s};5.05e-5\n", "", 50.5),
+        ("time;P (µW)\n{s};50500000\n", "", 50.5),
+        ("time;P (Watts)\n{s};50.5\n", "", 50.5),
+        ("time;rack_mw\n{s};50500\n", "?power=rack_mw", 50.5),
+        ("time;P (node 1)\n{s};50500\n", "?unit=mW", 50.5),
+        ("time (UTC);power\n{s};50.5\n", "", 50.5),
         ("time,power\n{iso},\n", "", None),
         ("time,power\n{iso},NaN\n", "", None),
         ("time,power\n{s},50.5", "", 50.5),
@@ -60,6 +69,33 @@ def test_files_of_all_kinds_of_loggers_are_read(
 
 
 @pytest.mark.parametrize(
+    ("name", "joules"),
+    [
+        *(("Energy (kWh)", 3.6e6), ("Energy [KWH]", 3.6e6), ("Energy (MWh)", 3.6e9)),
+        *(("Energy (mWh)", 3.6), ("energy_uj", 1e-6), ("energy_kwh", 3.6e6), ("kWh", 3.6e6)),
+        *(("watt-hours", 3600.0), ("Joules", 1.0), ("energy_mj", 1e-3), ("energy", 1.0)),
+    ],
+)
+def test_a_count_is_in_the_unit_of_its_column(name: str, joules: float) -> None:
+    layout = columns.find_layout(f"time;{name}", ColumnNames(energy=name))
+    assert columns.parse_row("1;5", layout).energy_j == pytest.approx(5 * joules)
+
+
+@pytest.mark.parametrize(
+    ("name", "at_ns"),
+    [
+        *(("Time (ms)", 250_000_000), ("Time [us]", 250_000), ("Time (min)", 15_000 * 10**9)),
+        *(("t_ns", 250), ("Time (s)", 250 * 10**9), ("time", 250 * 10**9)),
+    ],
+)
+def test_a_time_is_in_the_unit_of_its_column(name: str, at_ns: int) -> None:
+    layout = columns.find_layout(f"{name};W", ColumnNames(time=name))
+    assert columns.parse_row("250;5", layout)[:2] == (at_ns, False)
+    with pytest.raises(ValueError, match="no time that can be"):
+        columns.parse_row("1e999;5", layout)
+
+
+@pytest.mark.parametrize(
     ("text", "query", "says"),
     [
         ("time,power\n1767225600,50\nnow,50\n", "", 'log.csv:3: "now" is no time'),
@@ -74,6 +110,8 @@ def test_files_of_all_kinds_of_loggers_are_read(
         ("time,wats\n1767225600,50\n", "", "log.csv:1: no column of power; name it with .* wats"),
         ("time,power\n", "?power=powr", 'no column "powr"; did you mean "power"'),
         ("time,power\n", "?unit=hp", 'unit "hp" is not known; allowed: W, mW, uW, kW'),
+        ("time,P (hp)\n", "", r'unit "hp" of column "P \(hp\)" is not known; allowed: W, mW'),
+        ("time,V (V),I (lb)\n", "", r'unit "lb" of column .*; allowed: A, mA, uA'),
         ("", "", "log.csv: has no header line"),
         ("\x7fELF\x02\x01,\0\0" + 900 * "\x01", "", "log.csv: is not text; lines with columns"),
         ("\x89PNG\x1a, time, w\n\0\n", "", "log.csv:1: is not text; a line with the names"),

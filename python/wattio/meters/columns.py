@@ -25,7 +25,7 @@ ENERGY_NAMES = (
 )
 METER_NAMES = ("meter",)
 
-UNITS = {"W": 1.0, "mW": 1e-3, "uW": 1e-6, "kW": 1e3}
+UNITS = {"W": 1.0, "mW": 1e-3, "uW": 1e-6, "kW": 1e3, "MW": 1e6}
 """Units of power, in watts."""
 
 ENERGY_UNITS = {
@@ -34,20 +34,37 @@ ENERGY_UNITS = {
 }
 """Units of energy, in joules."""
 
-_NAMED = {"kwh": "kWh", "wh": "Wh", "watt-hours": "Wh", "watthours": "Wh", "watt hours": "Wh"}
-"""Units of columns whose names end so."""
+_VOLTS = {"V": 1.0, "mV": 1e-3, "uV": 1e-6, "kV": 1e3}
+_AMPERES = {"A": 1.0, "mA": 1e-3, "uA": 1e-6}
+_TIMES_NS = {
+    **{"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1},
+    **{"min": 60_000_000_000, "h": 3_600_000_000_000},
+    **{"sec": 1_000_000_000, "seconds": 1_000_000_000, "msec": 1_000_000, "usec": 1_000},
+}
+"""Units of time, in nanoseconds."""
+
+_MICRO = str.maketrans("\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}", "uu")
+_SPELT = {
+    **{"watt": "W", "volt": "V", "amp": "A", "ampere": "A", "joule": "J"},
+    **{"watt-hour": "Wh", "watt hour": "Wh", "watthour": "Wh"},
+}
+_KIND = re.compile(r"[ _]?(rms|ac|dc)$", re.IGNORECASE)
+"""What may stand behind a unit and does not change it."""
 
 DELIMITERS = ";\t,|"
 _COMMENT = ("#", "%", "//")
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 _UNIT = re.compile(r"\s*[\[(]\s*([^\])]*)\s*[\])]\s*$")
-_FIRST_S = 1e8  # 1973: smaller numbers count from a start of their own.
+_FIRST_NS = 1e17  # 1973: what is smaller counts from a start of its own.
+_LAST_NS = 2e19
+_SINCE_1970_NS = (1_000_000_000, 1_000_000, 1_000, 1)
 
 
 class Layout(NamedTuple):
     """How a file is written, and the places of what is read.
 
-    `scale` makes watts of its power, `energy_scale` joules of its counts.
+    `scale` makes watts of its power, or of volts times amperes, `energy_scale` joules of its
+    counts, `time_ns` nanoseconds of its numbers of time; without it their size says what they are.
     """
 
     delimiter: str
@@ -59,6 +76,7 @@ class Layout(NamedTuple):
     meter: int | None
     scale: float
     energy_scale: float = 1.0
+    time_ns: int | None = None
 
 
 @dataclass(frozen=True)
@@ -149,29 +167,60 @@ def find_layout(header: str, wanted: ColumnNames) -> Layout:
         )
     # The unit that is given is that of the power, where there is any.
     alone = power is None and energy is not None
-    scale = 1.0 if power is None else _scale(names[power], wanted.unit, UNITS)
     given = wanted.unit if alone else None
     energy_scale = 1.0 if energy is None else _scale(names[energy], given, ENERGY_UNITS)
+    if power is not None:
+        scale = _scale(names[power], wanted.unit, UNITS)
+    elif volts is not None and amperes is not None:
+        scale = _scale(names[volts], None, _VOLTS) * _scale(names[amperes], None, _AMPERES)
+    else:
+        scale = 1.0
+    time_ns = _TIMES_NS.get(_unit(names[time], _TIMES_NS) or "")
     meter = place(None, METER_NAMES)
-    return Layout(delimiter, time, power, volts, amperes, energy, meter, scale, energy_scale)
+    return Layout(
+        delimiter, time, power, volts, amperes, energy, meter, scale, energy_scale, time_ns
+    )
 
 
 def power_columns(header: str) -> list[str]:
     """Names of the columns that have a unit of power behind them."""
     names = split(header.lstrip("\ufeff"), max(DELIMITERS, key=header.count))
-    return [name for name in names if (unit := _UNIT.search(name)) and unit[1] in UNITS]
+    return [name for name in names if _UNIT.search(name) and _unit(name, UNITS) in UNITS]
 
 
 def _scale(column: str, unit: str | None, units: Mapping[str, float]) -> float:
     """Watts, or joules, for one of a column's numbers, by the unit given, or by its name."""
-    if unit is None:
-        behind = _UNIT.search(column)
-        word = column.strip().lower().rpartition("_")[2]
-        unit = behind[1] if behind else _NAMED.get(word)
-        return units.get(unit, 1.0) if unit else 1.0
-    if unit not in units:
-        raise ValueError(f'unit "{unit}" is not known; allowed: {", ".join(units)}')
-    return units[unit]
+    found = _unit(column, units) if unit is None else unit
+    if found is None:
+        return 1.0
+    if found not in units:
+        of = "" if unit else f' of column "{column}"'
+        raise ValueError(f'unit "{found}"{of} is not known; allowed: {", ".join(units)}')
+    return units[found]
+
+
+def _unit(column: str, units: Mapping[str, float]) -> str | None:
+    """The unit in brackets behind a column's name, or the one that the name ends in, if any.
+
+    It is one of `units` where it is only written in another way: Vrms, µW, KWH. Small and large
+    m are milli and mega; but at the end of a name in small letters, as in `energy_mj`, m is milli.
+    """
+    behind = _UNIT.search(column)
+    if behind:
+        word = behind[1].strip()
+    elif "_" in column:
+        word = column.strip().rpartition("_")[2]
+    else:
+        word = column.strip()
+    word = _KIND.sub("", word).translate(_MICRO)
+    word = _SPELT.get(word.lower().rstrip("s"), word)
+    if word in units:
+        return word
+    for unit in units:
+        # Whole words in capitals are common, but M and m differ.
+        if unit.casefold() == word.casefold() and (unit[0] in "mM") <= (unit[0] == word[0]):
+            return unit
+    return word if behind and word else None
 
 
 def parse_row(line: str, layout: Layout, decimal: str | None = None, zone: tzinfo = UTC) -> Row:
@@ -191,13 +240,14 @@ def parse_row(line: str, layout: Layout, decimal: str | None = None, zone: tzinf
         text = "" if place is None else field(place)
         return None if text.lower() in _ABSENT else number(point(text, decimal, commas_part))
 
-    time_ns, absolute = parse_time(point(field(layout.time), decimal, commas_part), zone)
+    time_text = point(field(layout.time), decimal, commas_part)
+    time_ns, absolute = parse_time(time_text, zone, layout.time_ns)
     power_w = value(layout.power)
     volts, amperes = value(layout.volts), value(layout.amperes)
     if power_w is not None:
         power_w *= layout.scale
     elif volts is not None and amperes is not None:
-        power_w = volts * amperes
+        power_w = volts * amperes * layout.scale
     if power_w is not None and not math.isfinite(power_w):
         raise ValueError(f"a power of {power_w} W cannot be true")
     energy = value(layout.energy)
@@ -263,14 +313,15 @@ def parse_zone(text: str) -> tzinfo:
         raise ValueError(f'zone "{text[:40]}" is not known; {hint}') from None
 
 
-def parse_time(text: str, zone: tzinfo = UTC) -> tuple[int, bool]:
+def parse_time(text: str, zone: tzinfo = UTC, unit_ns: int | None = None) -> tuple[int, bool]:
     """Nanoseconds of a time, and whether they count from 1970. Raises ValueError.
 
-    ISO 8601 (in `zone` where none stands), or a number: seconds, ms, us or ns since 1970 by its
-    size, seconds since a start of its own below 1973.
+    ISO 8601 (in `zone` where none stands), or a number: of units of `unit_ns`; without it seconds,
+    ms, us or ns since 1970 by its size, seconds below 1973. What is below 1973 counts from a start
+    of its own.
     """
     if _NUMBER.fullmatch(text):
-        return _number_ns(text.replace(",", "."))
+        return _number_ns(text.replace(",", "."), unit_ns)
     try:
         moment = datetime.fromisoformat(text.replace(",", "."))
     except ValueError:
@@ -285,22 +336,19 @@ def parse_time(text: str, zone: tzinfo = UTC) -> tuple[int, bool]:
     return _checked(whole_s * 1_000_000_000 + since.microseconds * 1000), True
 
 
-def _number_ns(text: str) -> tuple[int, bool]:
+def _number_ns(text: str, unit_ns: int | None) -> tuple[int, bool]:
     value = float(text)
-    if abs(value) < _FIRST_S:
-        return round(value * 1e9), False
-    for units_per_s in (1, 1_000, 1_000_000, 1_000_000_000):
-        if abs(value) / units_per_s <= 2e10:
-            ns_per_unit = 1_000_000_000 // units_per_s
-            # A whole number has more digits than a float.
-            if text.lstrip("+-").isdigit():
-                return _checked(int(text) * ns_per_unit), True
-            whole, _, rest = text.partition(".")
-            if whole.lstrip("+-").isdigit() and (not rest or rest.isdigit()):
-                part = round(float(f"0.{rest or 0}") * ns_per_unit)
-                return _checked(int(whole) * ns_per_unit + part), True
-            return _checked(round(value * ns_per_unit)), True
-    raise ValueError(f'"{text[:40]}" is no time that can be')
+    units = (unit_ns,) if unit_ns else _SINCE_1970_NS
+    unit = next((one for one in units if abs(value) * one <= _LAST_NS), None)
+    if unit is None:
+        raise ValueError(f'"{text[:40]}" is no time that can be')
+    if abs(value) * unit < _FIRST_NS:
+        return round(value * unit), False
+    # A whole number has more digits than a float.
+    whole, _, rest = text.partition(".")
+    if whole.lstrip("+-").isdigit() and (not rest or rest.isdigit()):
+        return _checked(int(whole) * unit + round(float(f"0.{rest or 0}") * unit)), True
+    return _checked(round(value * unit)), True
 
 
 def _checked(time_ns: int) -> int:
