@@ -143,6 +143,16 @@ def test_result_folder_holds_what_it_should(study: Path, tmp_path: Path) -> None
         assert start <= end
 
 
+def test_a_second_one_of_the_same_second_leaves_the_first(study: Path, tmp_path: Path) -> None:
+    plan = execute.prepare(document.read(study), FakeSimulator())
+    first = SimulationFolder.create(plan, tmp_path / "results", NOW)
+    before = content(first)
+    others = [SimulationFolder.create(plan, tmp_path / "results", NOW).name for _ in range(2)]
+    assert others == [f"{first.name}-2", f"{first.name}-3"]
+    assert content(first) == before
+    assert not first.complete()
+
+
 def test_jobs_do_not_change_results(whole: SimulationFolder, study: Path, tmp_path: Path) -> None:
     assert content(whole) == content(carried_out(study, tmp_path / "many", jobs=7))
 

@@ -77,9 +77,11 @@ class ResultFolder:
             "resolved.toml": toml_text.dump(plan.resolved),
         }
         _log.debug("makes %s", path)
+        made: Path | None = None
         try:
+            path = made = _anew(path)
             for name in cls.parts:
-                (path / name).mkdir(parents=True)
+                (path / name).mkdir()
             for name, text in texts.items():
                 # What is resolved hides secrets; the others have them as given, to resume with.
                 open_to_all = name == "resolved.toml" or not plan.is_secret
@@ -90,7 +92,8 @@ class ResultFolder:
             # Last: a folder without it is none, and what a kill leaves here is not half a folder.
             write_json(path / "machine.json", facts)
         except (ResultError, OSError, sqlite3.Error) as error:
-            shutil.rmtree(path, ignore_errors=True)
+            if made is not None:
+                shutil.rmtree(made, ignore_errors=True)
             why = storage_reason(error) or str(error)
             raise ResultError(f"{path}: cannot be made: {why}") from error
         return cls(path)
@@ -203,6 +206,20 @@ class ResultFolder:
         except json.JSONDecodeError as error:
             raise ResultError(f"{self.path / name}: is not valid JSON: {error}") from error
         return content
+
+
+def _anew(path: Path) -> Path:
+    """Make a folder that was not there: by another name where somebody began in the same second."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made, count = path, 1
+    while True:
+        try:
+            made.mkdir()
+        except FileExistsError:
+            count += 1
+            made = path.with_name(f"{path.name}-{count}")
+        else:
+            return made
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
