@@ -61,7 +61,7 @@ pub struct Config {
     pub ratio: usize,
     /// Nodes emulated on one machine. Allowed: 1 to 4096. Default: none: machines are nodes.
     pub ranks_per_node: Option<usize>,
-    /// Memory of each node for dumps on their way. Allowed: 64 KiB to 4 PiB. Default: `"256 MiB"`.
+    /// Memory of each node for dumps that are not yet written. Allowed: 64 KiB to 4 PiB. Default: `"256 MiB"`.
     pub buffer: Bytes,
     /// What happens to a dump that finds no room in it. Allowed: `"block"`, `"drop_oldest"`.
     /// Default: `"block"`.

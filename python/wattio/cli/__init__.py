@@ -27,9 +27,9 @@ _COMMANDS = {
     "energy": ("energy:app", "Compute the energy of phases from recorded power, without a study."),
     "report": ("report:app", "Make the report of a result folder: one HTML page, SVG and CSV."),
     "compare": ("compare:app", "Compare two results, or two runs: ratios with intervals."),
-    "check": ("check:app", "Check study, server, policy, profile and wattiod files."),
+    "check": ("check:app", "Check any file that wattio, wattiod or wattio-target reads."),
     "peak": ("peak:app", "Find the most that memory, network and disks allow together."),
-    "advise": ("advise:app", "Choose by a model: the I/O approach of a simulation."),
+    "advise": ("advise:app", "Choose by a model: a simulation's I/O, a cluster's parts."),
     "recompute": ("recompute:app", "Derive every metric of a result again from its raw data."),
     "import": ("import_results:app", "Read what fio, IOR and mdtest have printed, in one form."),
     "calibrate": (

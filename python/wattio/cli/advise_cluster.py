@@ -44,7 +44,7 @@ def cluster(
     seed: int = 1,
     as_json: Annotated[bool, Parameter("--json", negative="")] = False,
 ) -> int:
-    """Tell which part bounds a storage cluster, what the next euro or watt should buy, and nodes.
+    """Tell what bounds a storage cluster, what the next euro or watt should buy, how many nodes.
 
     Measured runs are held against the theoretical peak: links, devices, clients' memory and, where
     results have it, the servers' processors; software bounds where no part is near its limit.

@@ -84,8 +84,8 @@ def power(
     """Sweep frequency, active cores and load against a meter, and fit the power model.
 
     Each setting is held under busy loops pinned to the active cores; the order is drawn from the
-    seed, with idle points between that show a drift. What this host cannot sweep is said, and which
-    coefficients are not told by the points. Exit code 1 where R^2 is 0.99 or less: the model is
+    seed, with idle points between that show a drift. It says what this host cannot sweep, and which
+    coefficients the points do not determine. Exit code 1 where R^2 is 0.99 or less: the model is
     written all the same, and marked.
 
     Parameters

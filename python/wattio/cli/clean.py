@@ -36,7 +36,7 @@ def clean(
     Parameters
     ----------
     dry_run
-        Only tell what there is.
+        Only list what would be removed.
     as_json
         Print one JSON object.
     """

@@ -74,7 +74,7 @@ def compare(
         Result folders of measurements in place of these two, as NAME=FOLDER, or FOLDER with the
         name that its study gives ([platform] name).
     platform_file
-        TOML file of [[platform]] with name, price_eur and priced, before what their studies say.
+        TOML file of [[platform]] with name, price_eur and priced; it overrides the studies.
     despite_options
         Join workloads of the same name even if their options differ in more than the amount of
         work.

@@ -43,7 +43,7 @@ def doctor(
 ) -> int:
     """Show what this machine offers wattio, what it lacks, and what each thing is needed for.
 
-    Nothing here is needed for simulation; a missing item only closes the way it is listed with.
+    Nothing here is needed for simulation; a missing item only rules out what is listed beside it.
 
     Parameters
     ----------

@@ -61,8 +61,8 @@ def energy(
         mlperf_log_detail.txt with power_begin and power_end. Without it, the marks in the power, or
         all of its time.
     ends
-        What a phase ends with: its own times, with the power there interpolated; or its first and
-        its last sample, as the methodology of the EEHPC working group has it.
+        Where a phase begins and ends: at its own times, with the power there interpolated; or at
+        its first and its last sample, as the methodology of the EEHPC working group has it.
     phases_zone
         Zone of times in the file of phases that have none, such as +02:00. That of times in the
         power is given with its name: `csv:spl.txt?zone=%2B02:00`.

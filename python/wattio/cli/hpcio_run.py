@@ -92,7 +92,7 @@ def run(
     variables
         What a dump holds, with commas: all of u,v,w,theta,pressure,moisture.
     buffer
-        Memory of each node for dumps on their way.
+        Memory of each node for dumps that are not yet written.
     when_full
         What happens when the buffer is full.
     compression

@@ -26,7 +26,7 @@ app = App(
     name="import",
     help="Read what fio, IOR and mdtest have printed, in one form.",
     help_format="markdown",
-    help_epilogue="""What is known to be doubtful is told: answers from a client's cache, stamps of
+    help_epilogue="""Known doubts are reported: answers from a client's cache, stamps of
 whole seconds, deviations of the population, clients that did not run at the same time.
 
 **Examples**

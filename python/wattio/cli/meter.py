@@ -137,7 +137,8 @@ def record(*names: str, out: Path, rate: str | None = None, duration: str | None
     out
         The file: .parquet, or .csv.
     rate
-        How often each is read; its own period by default. A meter that sends does so at its own.
+        How often each is read; its own period by default. A meter that sends by itself keeps its
+        own rate.
     duration
         How long; until Ctrl-C by default.
     """

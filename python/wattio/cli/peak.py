@@ -96,7 +96,7 @@ def peak(
     repetitions
         How often each is measured; 3, with --full once and three times for the network.
     full
-        Take the thesis's lengths and sizes: hours.
+        Use the thesis's durations and file sizes (takes hours).
     name
         Name of the cluster, for the file.
     rule

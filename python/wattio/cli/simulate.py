@@ -62,8 +62,8 @@ class PolicyOptions:
         A parameter of the policy as key=value; may be given more than once.
     bound
         A bound on latency: a statistic, a limit (a share over native, or a time) and a scope, such
-        as "mean 20% run" or "p99 2 ms window"; may be given more than once. It is told to the
-        policy in place of its plf, and every run is held against it.
+        as "mean 20% run" or "p99 2 ms window"; may be given more than once. The policy
+        uses it in place of its plf, and every run is checked against it.
     """
 
     policy: str = "pacer"
@@ -150,7 +150,7 @@ def simulate(
     seed
         Seed of all random numbers; one seed is one result.
     oracle
-        Search for the least power on this load, too, and tell the share of it that was saved.
+        Also search for the least power on this load, and show what share of its saving was reached.
     listing
         Show all servers and policies with their parameters.
     as_json

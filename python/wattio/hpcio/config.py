@@ -5,7 +5,7 @@ approach = "dc"            # "tp": all ranks write; "dc": dedicated cores; "dn":
 writers = 1                # dc: ranks of each node that write
 ratio = 3                  # dn: computing nodes for each node that writes
 ranks_per_node = 4         # nodes emulated on one machine; without it, nodes are machines
-buffer = "256 MiB"         # memory of each node for dumps on their way
+buffer = "256 MiB"         # memory of each node for dumps that are not yet written
 when_full = "block"        # or "drop_oldest"
 output = "dumps"
 existing = "refuse"        # dumps of before: or "overwrite", "keep_apart"
@@ -59,7 +59,7 @@ class Config(Strict):
     ratio: int = Field(default=1, ge=1, le=_NUMBER_MAX)
     # Nodes emulated on one machine; without it, nodes are machines.
     ranks_per_node: int | None = Field(default=None, ge=1, le=_NUMBER_MAX)
-    # Memory of each node for dumps on their way.
+    # Memory of each node for dumps that are not yet written.
     buffer: Size = Field(default=256.0 * _MIB, ge=65536, le=2.0**52)
     when_full: WhenFull = "block"  # what happens to a dump that finds no room in it
     output: Folder = Path("dumps")  # the folder of the dumps

@@ -35,7 +35,7 @@ PLACES = ("/run", "/var/lib/ceph", "/var/log/ceph")
 class Options(ClusterOptions):
     """OSDs, replication and placement of a CephFS: those of the thesis, section 5.1."""
 
-    osds: int = Field(default=2, ge=1, le=OSDS_MAX)  # each a server's with a disk, on this host
+    osds: int = Field(default=2, ge=1, le=OSDS_MAX)  # each of a server with a disk
     # Copies of each object.
     copies: int = Field(default=2, ge=1, le=9)
     # How many of them have to be there for writes to go on.

@@ -27,7 +27,7 @@ namespace nobody answers: it would wait for minutes.
 class Options(ClusterOptions):
     """Bricks and volume of a GlusterFS: 4+1 as in the thesis, section 5.3."""
 
-    bricks: int = Field(default=5, ge=1, le=BRICKS_MAX)  # each a server's, all on this host
+    bricks: int = Field(default=5, ge=1, le=BRICKS_MAX)  # each of a server of its own
     # Parts of each stripe and parity; whole copies; or whole files, each on one brick.
     volume: Literal["disperse", "replica", "distribute"] = "disperse"
     # Bricks of a dispersed volume that may fail.

@@ -32,7 +32,7 @@ EMPTY_METADATA = b"MFSM NEW"
 class Options(ClusterOptions):
     """Servers and replication of a MooseFS."""
 
-    chunk_servers: int = Field(default=2, ge=1, le=CHUNK_SERVERS_MAX)  # how many, all on this host
+    chunk_servers: int = Field(default=2, ge=1, le=CHUNK_SERVERS_MAX)  # how many
     # How many copies of each file are kept.
     goal: int = Field(default=1, ge=1, le=9)
     # How long deleted files are kept. Zero for metadata workloads, which would fill the memory.

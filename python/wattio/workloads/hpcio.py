@@ -103,7 +103,7 @@ class Options(Strict):
     # Whether `size` is all of it (strong) or the part of one rank (weak).
     scaling: Scaling = "strong"
     variables: list[str] = Field(default=list(VARIABLES), min_length=1)  # what a dump holds
-    buffer: Size = 256.0 * _MIB  # memory of each node for dumps on their way
+    buffer: Size = 256.0 * _MIB  # memory of each node for dumps that are not yet written
     when_full: WhenFull = "block"  # what happens to a dump that finds no room in it
     compression: str = "none"  # "none", or "gzip:1" to "gzip:9"
     checksum: bool = True  # CRC-32 of each block

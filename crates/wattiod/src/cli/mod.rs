@@ -34,7 +34,7 @@ struct Arguments {
     /// Where the host's files lie: a folder shaped like one, for tests and benchmarks.
     #[arg(long, global = true, hide = true, default_value = "/")]
     root: PathBuf,
-    /// Tell on stderr what is read, opened, seen in each window and written.
+    /// Print to stderr what is read, opened, seen in each window and written.
     #[arg(long, global = true)]
     verbose: bool,
 }

@@ -93,7 +93,7 @@ class Head(Strict):
     idle_after: SecondsOrZero = 60.0  # the same after them
     # How often each workload runs on a system that just came up, before anything is measured.
     warm_up: int = Field(default=0, ge=0, le=100)
-    # Between the preparing of an iteration and its first phase.
+    # Waited before each step, after caches are dropped.
     settle: SecondsOrZero = 5.0
     # Empty the page cache before each step; needs root, and is a doubt without.
     drop_caches: bool = True
