@@ -44,7 +44,7 @@ class Screen(Console):
         """Standard output, or standard error; wide enough for tables where it is no terminal."""
         super().__init__(stderr=stderr, markup=False, emoji=False)
         if not stderr and not self.is_terminal:
-            self.width = 132
+            self.width = 200
 
     def render_str(self, text: str, **options: Any) -> Text:  # noqa: ANN401
         """Before tables are laid out, which then have room for what is shown."""
