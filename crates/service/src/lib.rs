@@ -20,12 +20,14 @@ mod places;
 mod protocol;
 mod shown;
 mod socket;
+mod socket_file;
 pub mod tls;
 mod token;
 mod write_timeout;
 
 pub use protocol::{Answer, LINE_BYTES_MAX, read_request};
 pub use shown::{Publisher, Shown, shown};
+pub use socket_file::SocketFile;
 pub use token::{Token, TokenError};
 
 use metrics::Family;

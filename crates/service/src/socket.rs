@@ -2,9 +2,10 @@
 
 use crate::app_state::AppState;
 use crate::protocol::{LINE_BYTES_MAX, line_of, read_request, refused, too_long};
+use crate::socket_file::SocketFile;
 use crate::{Program, ServiceError, socket_error};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,12 +32,6 @@ pub(super) struct ControlSocket {
     path: PathBuf,
 }
 
-/// Removes the socket's file when dropped, unless it was replaced.
-pub(super) struct SocketFile {
-    path: PathBuf,
-    identity: Option<(u64, u64)>,
-}
-
 impl ControlSocket {
     /// Creates the socket, replacing one that a dead daemon left behind.
     pub async fn open(
@@ -61,7 +56,7 @@ impl ControlSocket {
 
     /// The file, to be removed at the end.
     pub fn file(&self) -> SocketFile {
-        SocketFile { identity: identity(&self.path), path: self.path.clone() }
+        SocketFile::new(&self.path)
     }
 
     /// Accepts connections for ever.
@@ -83,19 +78,6 @@ impl ControlSocket {
             }
         }
     }
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if self.identity.is_some() && identity(&self.path) == self.identity {
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
-/// Device and inode.
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    std::fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
 /// Removes the socket of a dead daemon, never that of a live one.

@@ -8,7 +8,7 @@ use crate::normal::Offer;
 use crate::open::{Opened, open_volume};
 use crate::reactor::link::{self, Link};
 use crate::reactor::{Halt, Idle, Owned, Parts, Reactor, Shared};
-use crate::sockets::{Address, ListenError, Listening, SocketFile};
+use crate::sockets::{Address, ListenError, Listening};
 use crate::status::ReactorStatus;
 use crate::tls::{Files, Identity, TlsError};
 use crate::volume::{Pace, VolumeMemory};
@@ -20,6 +20,7 @@ use std::thread::JoinHandle;
 use thiserror::Error;
 use wattio_nbd::{Export, Exports, FastZero};
 use wattio_ring::Doorbell;
+use wattio_service::SocketFile;
 use wattio_volume::{OpenError, OpenOptions};
 
 /// Why the target cannot serve.

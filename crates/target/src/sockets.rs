@@ -9,6 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use thiserror::Error;
+use wattio_service::SocketFile;
 
 /// Why nobody can connect.
 #[derive(Debug, Error)]
@@ -95,16 +96,6 @@ fn listen(address: &Address, files: &mut Vec<SocketFile>) -> Result<Option<Liste
     }
 }
 
-/// A socket's file, removed at the end.
-#[derive(Debug)]
-pub struct SocketFile(PathBuf);
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
 /// Listens on a UNIX socket, in the place of one that nobody listens on any more.
 ///
 /// # Errors
@@ -132,5 +123,24 @@ pub fn listen_unix(path: &Path) -> Result<(UnixListener, SocketFile), ListenErro
         }
     }
     let listener = UnixListener::bind(path).map_err(failed)?;
-    Ok((listener, SocketFile(path.to_owned())))
+    Ok((listener, SocketFile::new(path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_ends_leaves_the_socket_of_the_next_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("n.sock");
+        let (listener, file) = listen_unix(&path).unwrap();
+        // It takes nobody any more, but still writes its map.
+        drop(listener);
+        let (_next, of_next) = listen_unix(&path).unwrap();
+        drop(file);
+        assert!(UnixStream::connect(&path).is_ok());
+        drop(of_next);
+        assert!(!path.exists());
+    }
 }
