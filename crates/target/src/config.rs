@@ -30,6 +30,8 @@ const WRITE_BUFFER_BYTES: u64 = 16 << 20;
 const DEVICE_DEPTH_MAX: usize = 4096;
 /// Reactors that there may be.
 pub const REACTORS_MAX: usize = 64;
+/// Volumes that one target may serve.
+pub const EXPORTS_MAX: usize = crate::token::VOLUMES_MAX;
 
 /// What the target serves, and how. What these structures say of their keys, with `Allowed:` and
 /// `Default:`, is the table in `docs/target.md`: `python packaging/docs/docs_keys.py` puts it there.
@@ -289,6 +291,8 @@ impl Config {
     fn check(&self) -> Result<(), DescriptionError> {
         require(!self.listen.is_empty(), "listen", "is empty: nobody could connect")?;
         require(!self.exports.is_empty(), "export", "is missing: at least one [[export]]")?;
+        let exports = format!("are {}; allowed are up to {EXPORTS_MAX}", self.exports.len());
+        require(self.exports.len() <= EXPORTS_MAX, "export", exports)?;
         let reactors = format!("is {}; allowed is 1 to {REACTORS_MAX}", self.reactors);
         require((1..=REACTORS_MAX).contains(&self.reactors), "reactors", reactors)?;
         let depth = format!("is {}; allowed is 1 to {DEVICE_DEPTH_MAX}", self.device_depth);

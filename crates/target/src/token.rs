@@ -31,6 +31,8 @@ const KIND_SHIFT: u32 = 60;
 const UPPER_SHIFT: u32 = 48;
 const LOWER: u64 = (1 << UPPER_SHIFT) - 1;
 const UPPER_MAX: u64 = (1 << (KIND_SHIFT - UPPER_SHIFT)) - 1;
+/// Volumes that can be told apart.
+pub const VOLUMES_MAX: usize = UPPER_MAX as usize + 1;
 
 impl Token {
     /// As 64 bits. Numbers of volumes have 12 bits, of connections 28 beside a generation, all

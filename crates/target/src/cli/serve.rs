@@ -13,7 +13,7 @@ use wattio_host::facts;
 use wattio_service::tls::Files;
 use wattio_service::{ServiceError, ServiceSettings};
 use wattio_target::activation;
-use wattio_target::config::{IdleConfig, REACTORS_MAX, ServiceConfig};
+use wattio_target::config::{EXPORTS_MAX, IdleConfig, REACTORS_MAX, ServiceConfig};
 use wattio_target::frequency::FrequencyError;
 use wattio_target::plant::Layout;
 use wattio_target::reactor::Idle;
@@ -151,6 +151,9 @@ impl Serve {
         let bad = |what: &str| Err(BadInput(what.to_owned()).into());
         if self.export.is_empty() {
             return bad("nothing to serve: name a configuration, or volumes with --export");
+        }
+        if self.export.len() > EXPORTS_MAX {
+            return bad(&format!("--export: allowed are up to {EXPORTS_MAX} volumes"));
         }
         if self.unix.is_empty() && self.tcp.is_empty() {
             return bad("nowhere to listen: give --unix SOCKET or --tcp ADDRESS:PORT");

@@ -89,6 +89,18 @@ fn what_is_wrong_is_named_with_what_would_do() {
     assert!(message.contains("listen: is empty"), "{message}");
 }
 
+#[test]
+fn there_are_no_more_volumes_than_can_be_told_apart() {
+    let export = |at: usize| format!("[[export]]\nname = \"{at}\"\ndevices = [\"/srv/{at}\"]\n");
+    let with = |count| {
+        let exports: String = (0..count).map(export).collect();
+        Config::from_toml(&format!("listen = [\"unix:/run/n.sock\"]\n{exports}"))
+    };
+    assert!(with(EXPORTS_MAX).is_ok());
+    let message = with(EXPORTS_MAX + 1).unwrap_err().to_string();
+    assert!(message.contains("export: are 4097; allowed are up to 4096"), "{message}");
+}
+
 proptest! {
     #[test]
     fn no_text_panics(text in "[a-z\\[\\]=\"0-9 .:/\n]{0,200}") {
