@@ -7,6 +7,9 @@ use wattio_pages::BLOCK;
 
 /// Runs of blocks that one reply about allocation tells.
 const RUNS_MAX: usize = 4096;
+/// Blocks that one reply about allocation looks at: more would keep the reactor from others. The
+/// client asks on from where the reply ends.
+const LOOKED_AT_MAX: u64 = 1 << 16;
 
 /// What a command asks of a volume; `Err` if it cannot be done as fast as it has to be.
 pub(super) fn ask(command: &Command, payload: Option<Payload>) -> Result<Ask, ()> {
@@ -42,8 +45,22 @@ pub(super) fn ask(command: &Command, payload: Option<Payload>) -> Result<Ask, ()
         }
         Command::BlockStatus { span, is_first_only } => {
             let (lba, blocks) = blocks(span);
+            let blocks = blocks.min(LOOKED_AT_MAX);
             Ask::Allocation { lba, blocks, runs_max: if is_first_only { 1 } else { RUNS_MAX } }
         }
         Command::Flush | Command::Disconnect => Ask::Flush,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_about_allocation_is_answered_in_parts() {
+        let span = Span { offset_bytes: 4096, length_bytes: u32::MAX };
+        let command = Command::BlockStatus { span, is_first_only: false };
+        let Ok(Ask::Allocation { lba: 1, blocks, .. }) = ask(&command, None) else { panic!() };
+        assert_eq!(blocks, LOOKED_AT_MAX);
+    }
 }
