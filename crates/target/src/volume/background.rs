@@ -12,6 +12,8 @@ use wattio_volume::{Backlog, Class, Counters};
 const SLICE: Duration = Duration::from_micros(500);
 /// Writes that were answered are on their way to the device after this, at the latest.
 const GATHERING: Duration = Duration::from_millis(5);
+/// The first tour begins after this part of the period: a host that restarts often has one, too.
+const FIRST_TOUR: u32 = 100;
 /// Slices of a class that clients wait for, in a turn that has requests too.
 const URGENT_SLICES: usize = 4;
 
@@ -130,31 +132,58 @@ impl VolumeLane {
         published: &Published,
         random: impl FnOnce() -> u64,
     ) -> Left {
-        let scrub = self.scrub_is_due(now, random);
-        if !is_idle {
-            let is_wanted = self.is_wanted();
-            for class in [Class::Collect, Class::Checkpoint] {
-                if is_wanted && self.volume.backlog(class).urgency >= 1.0 {
-                    (0..URGENT_SLICES).take_while(|_| self.slice(class, published)).count();
-                }
-            }
-            return if is_wanted || scrub { Left::Now } else { self.scrub_time() };
-        }
-        let left = self.work_until(now, published);
-        if left == Left::Now {
+        let scrub_is_due = self.scrub_is_due(now, random);
+        let left = if is_idle {
+            self.work_until(now, published)
+        } else {
+            self.work_beside_requests(now, published)
+        };
+        if is_idle && left == Left::Now {
             return left;
         }
         // What else may be done now is done, though more of it may wait for its budget.
-        if !scrub {
-            return left.sooner(self.scrub_time());
+        left.sooner(self.scrub(now, scrub_is_due, published))
+    }
+
+    /// What a turn with requests does: what clients wait for, and a little of what would never be
+    /// done if there were no other turns.
+    fn work_beside_requests(&mut self, now: Instant, published: &Published) -> Left {
+        if !self.is_wanted() {
+            return Left::Nothing;
+        }
+        for class in [Class::Collect, Class::Checkpoint, Class::Rebuild] {
+            let Backlog { blocks, urgency } = self.volume.backlog(class);
+            // Collecting pays only where space is scarce.
+            let is_due = blocks > 0 && class != Class::Collect;
+            let slices = if urgency >= 1.0 {
+                URGENT_SLICES
+            } else {
+                usize::from(is_due && self.background.budgets.may(class, now))
+            };
+            (0..slices).take_while(|_| self.slice(class, published)).count();
+        }
+        Left::Now
+    }
+
+    /// A slice of the scrub, if one is due.
+    fn scrub(&mut self, now: Instant, is_due: bool, published: &Published) -> Left {
+        if !is_due {
+            return self.scrub_time();
         }
         if !self.background.budgets.may(Class::Scrub, now) {
-            return left.sooner(Left::At(self.background.budgets.next(Class::Scrub, now)));
+            return Left::At(self.background.budgets.next(Class::Scrub, now));
         }
+        let checked = self.volume.counters().scrubbed_blocks;
         match self.slice(Class::Scrub, published) {
-            true => left.sooner(self.after_scrub(now)),
+            // What was read is not checked yet.
+            true if self.volume.counters().scrubbed_blocks == checked
+                && self.volume.scrub_progress().is_some() =>
+            {
+                Left::Now
+            }
+            true => self.after_scrub(now),
             // It waits for a device.
-            false => left,
+            false => Left::Nothing,
         }
     }
 
@@ -233,18 +262,21 @@ impl VolumeLane {
         let Some(period) = self.background.pace.scrub_period else {
             return self.volume.scrub_progress().is_some();
         };
-        let next = *self.background.scrub.next.get_or_insert(now + period / 2);
+        let next = *self.background.scrub.next.get_or_insert(now + period / FIRST_TOUR);
         if now < next {
             return false;
         }
         if self.volume.scrub_progress().is_none() {
             self.volume.begin_scrub(random());
-            // Half of the period, in chunks of 128 blocks and one step for each segment.
-            let steps =
-                self.volume.live_blocks() / 100 + u64::from(self.volume.geometry().segments) + 1;
-            self.background.scrub.rest = (period / 2).div_f64(steps as f64);
+            self.background.scrub.rest = (period / 2).div_f64(self.scrub_steps() as f64);
         }
         true
+    }
+
+    /// About how many chunks a tour checks: of segments in use all is read, also what is not live.
+    fn scrub_steps(&self) -> u64 {
+        let segments = self.volume.geometry().segments - self.volume.free_segments();
+        u64::from(segments) * u64::from(self.volume.geometry().segment_blocks / 100 + 1) + 1
     }
 
     fn after_scrub(&mut self, now: Instant) -> Left {
@@ -280,5 +312,99 @@ const fn blocks_done(counters: Counters, class: Class) -> u64 {
         Class::Checkpoint => counters.checkpoint_blocks,
         Class::Scrub => counters.scrubbed_blocks,
         Class::Rebuild => counters.rebuilt_blocks,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::create::{Plan, make};
+    use crate::device::Device;
+    use crate::open::open_volume;
+    use crate::server::Volume;
+    use crate::token::Token;
+    use crate::volume::VolumeMemory;
+    use std::path::PathBuf;
+    use wattio_pages::Recycler;
+    use wattio_ring::{Ring, Wait};
+    use wattio_volume::{Compression, DeviceRole, OpenOptions};
+
+    /// More turns than anything here takes.
+    const TURNS_MAX: usize = 100_000;
+
+    struct Busy {
+        _folder: tempfile::TempDir,
+        lane: VolumeLane,
+        ring: Ring,
+        published: Published,
+    }
+
+    impl Busy {
+        /// A volume on devices of which all but the first are new.
+        fn new(devices: usize, pace: Pace) -> Option<Self> {
+            let mut ring = Ring::new(64).ok()?;
+            let folder = tempfile::tempdir().unwrap();
+            let paths = |count| (0..count).map(|at: usize| folder.path().join(at.to_string()));
+            let devices: Vec<PathBuf> = paths(devices).collect();
+            let plan = Plan {
+                devices: devices.clone(),
+                size_bytes: Some(8 << 20),
+                segment_bytes: 256 << 10,
+                spare_share: None,
+                compression: Compression::None,
+                is_forced: false,
+            };
+            make(&plan).unwrap();
+            for device in &devices[1..] {
+                std::fs::write(device, []).unwrap();
+            }
+            let open =
+                OpenOptions { map_bytes_max: 1 << 20, accept_missing: true, accept_loss: false };
+            let export = "disk".to_owned();
+            let wanted = Volume { export, devices, is_read_only: false, open };
+            let opened = open_volume(&wanted).unwrap();
+            let mut add = |device: Device| ring.add(device.descriptor().unwrap()).unwrap();
+            let handles = opened.devices.into_iter().map(|device| device.map(&mut add)).collect();
+            let volume = (opened.volume, opened.opening);
+            let memory = VolumeMemory { cache_bytes: 0, write_buffer_bytes: 0 };
+            let lane = VolumeLane::new(0, volume, handles, pace, memory);
+            Some(Self { _folder: folder, lane, ring, published: Published::new(Instant::now()) })
+        }
+
+        /// Turns in each of which requests come, until something is so.
+        fn until(&mut self, is_so: impl Fn(&VolumeLane) -> bool) {
+            let (mut memory, mut answers) = (Recycler::new(0), Vec::new());
+            for _ in 0..TURNS_MAX {
+                if is_so(&self.lane) {
+                    return;
+                }
+                self.lane.begin_turn(Instant::now());
+                self.lane.work(Instant::now(), false, &self.published, || 0);
+                self.lane.turn(&mut self.ring, &mut answers);
+                self.ring.enter(Wait::Until(Duration::from_millis(1))).unwrap();
+                while let Some(completion) = self.ring.next_completion() {
+                    if let Some(Token::Device { io, .. }) = Token::unpack(completion.token) {
+                        self.lane.completed(io, completion, &mut memory);
+                    }
+                }
+            }
+            panic!("it never is, however long requests come");
+        }
+    }
+
+    #[test]
+    fn a_device_is_filled_while_requests_never_cease() {
+        let pace = Pace { scrub_period: None, device_depth: DEVICE_DEPTH };
+        let Some(mut busy) = Busy::new(2, pace) else { return };
+        assert_eq!(busy.lane.volume().roles()[1], DeviceRole::Rebuilding);
+        busy.until(|lane| lane.volume().roles() == [DeviceRole::InSync; 2]);
+    }
+
+    #[test]
+    fn a_scrub_that_is_due_goes_on_while_requests_never_cease() {
+        let pace =
+            Pace { scrub_period: Some(Duration::from_millis(1)), device_depth: DEVICE_DEPTH };
+        let Some(mut busy) = Busy::new(1, pace) else { return };
+        busy.until(|lane| lane.volume().scrub_tours().0 > 2);
     }
 }
