@@ -96,6 +96,8 @@ pub(super) struct Connection {
     behind: Behind,
     pub(super) output: Output,
     pub(super) ending: Ending,
+    /// When it is closed whatever is left to be sent; set once nothing more is read.
+    pub(super) leaves_by: Option<Instant>,
     /// Requests that are not answered and replies that are not sent.
     pub(super) under_way: Cost,
     /// Requests that are not answered.
@@ -131,6 +133,7 @@ impl Connection {
             behind: Behind::Nothing,
             output,
             ending: Ending::No,
+            leaves_by: None,
             under_way: Cost::default(),
             asked: 0,
             is_receiving: false,

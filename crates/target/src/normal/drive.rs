@@ -1,9 +1,11 @@
 //! What a connection does at the end of a turn: it sends, receives, and ends.
 
+use super::LEAVING_MAX;
 use super::connection::{Connection, Ending};
 use super::output::{Cost, Message};
 use crate::tls::Layer;
 use crate::token::Token;
+use std::time::Instant;
 use wattio_nbd::Errno;
 use wattio_pages::Recycler;
 use wattio_ring::{Ring, Take};
@@ -54,6 +56,11 @@ impl Connection {
             self.ending = Ending::Closed;
             self.is_broken = true;
             ring.close(self.socket);
+        }
+        if self.ending == Ending::Finish && self.leaves_by.is_none() {
+            self.leaves_by = Some(Instant::now() + LEAVING_MAX);
+            let token = Token::Deadline { connection: index, generation: self.generation };
+            ring.timeout(token.pack(), LEAVING_MAX);
         }
         let is_ready = !self.is_receiving && !self.is_full && self.leaving.is_none();
         if self.ending == Ending::No && is_ready {

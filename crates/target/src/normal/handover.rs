@@ -118,6 +118,7 @@ impl Normal {
     ) -> io::Result<()> {
         connection.socket = ring.add(socket)?;
         connection.leaving = None;
+        connection.leaves_by = None;
         self.generation = self.generation.wrapping_add(1);
         connection.generation = self.generation;
         if self.is_stopping {

@@ -36,6 +36,8 @@ use wattio_volume::Part;
 
 /// The time that a client may take to negotiate.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(15);
+/// The time that it may take to receive what is left for it, once nothing more is read from it.
+const LEAVING_MAX: Duration = Duration::from_secs(60);
 /// Connections that a reactor serves at once.
 const CONNECTIONS_MAX: usize = 1024;
 
@@ -107,6 +109,9 @@ pub struct Normal {
     /// Memory of answers that goes back to volumes of this reactor.
     pub(crate) returned: Vec<(usize, Part)>,
 }
+
+#[cfg(test)]
+mod tests;
 
 impl Normal {
     /// The lane of reactor `reactor`.
@@ -191,14 +196,25 @@ impl Normal {
         self.list(index);
     }
 
-    /// The time for a handshake is over.
+    /// The time for a handshake, or for receiving what is left, is over: a client that reads nothing
+    /// would hold its place for ever.
     pub fn deadline(&mut self, index: usize, generation: u32) {
         let Some(connection) = self.connections.get_mut(index) else { return };
-        let negotiates = matches!(connection.stage, Stage::Handshake(_));
-        if connection.generation == generation && negotiates && connection.ending == Ending::No {
-            connection.ending = Ending::Finish;
-            self.list(index);
+        if connection.generation != generation {
+            return;
         }
+        match connection.ending {
+            Ending::No if matches!(connection.stage, Stage::Handshake(_)) => {
+                connection.is_broken = true;
+            }
+            Ending::Finish if connection.leaves_by.is_some_and(|by| by <= Instant::now()) => {
+                // It waits for a volume, and not for its client: its time begins anew.
+                connection.leaves_by = None;
+                connection.is_broken = connection.asked == 0;
+            }
+            _ => return,
+        }
+        self.list(index);
     }
 
     /// No request is read any more; those that were read are answered.
