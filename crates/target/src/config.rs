@@ -122,6 +122,11 @@ pub struct ExportConfig {
     /// Whether it is served even if one of its devices is missing. Default: `false`.
     #[serde(default)]
     pub accept_missing: bool,
+    /// Whether it is served even if data that was durable is lost: blocks that cannot be known read
+    /// as errors, and a log that is damaged ends where the damage begins, with what came after it
+    /// lost. Copy the device first. Default: `false`.
+    #[serde(default)]
+    pub accept_loss: bool,
 }
 
 /// Limits of memory.
@@ -382,7 +387,7 @@ impl Config {
             open: OpenOptions {
                 map_bytes_max: self.memory.map.0 as u64,
                 accept_missing: export.accept_missing,
-                accept_loss: false,
+                accept_loss: export.accept_loss,
             },
         };
         Settings {

@@ -81,7 +81,10 @@ pub enum OpenError {
         limit: u64,
     },
     /// A page of the map is damaged on every device.
-    #[error("the map of blocks {first} to {last} is damaged: their data is lost")]
+    #[error(
+        "the map of blocks {first} to {last} is damaged: their data is lost; \
+         `accept_loss` serves the rest"
+    )]
     DamagedMap {
         /// The first block of it.
         first: u64,
@@ -90,7 +93,8 @@ pub enum OpenError {
     },
     /// Records that were durable are damaged or gone.
     #[error(
-        "the log is damaged: record {found} cannot be read, and records up to {durable} were durable"
+        "the log is damaged: record {found} cannot be read, and records up to {durable} were \
+         durable; `accept_loss` serves what was written before that"
     )]
     DamagedLog {
         /// The first record that is missing.

@@ -27,6 +27,7 @@ accept_missing = true
 [[export]]
 name = ""
 devices = ["/srv/disk.vol"]
+accept_loss = true
 "#;
 
 #[test]
@@ -41,7 +42,8 @@ fn a_whole_file_is_read() {
     assert_eq!(settings.listen[2], Address::Systemd);
     assert!(settings.volumes[0].is_read_only && settings.volumes[0].open.accept_missing);
     assert_eq!(settings.volumes[1].open.map_bytes_max, 1 << 30);
-    assert!(!settings.volumes[1].is_read_only);
+    assert!(!settings.volumes[1].is_read_only && settings.volumes[1].open.accept_loss);
+    assert!(!settings.volumes[0].open.accept_loss);
 }
 
 #[test]
