@@ -4,12 +4,12 @@
 //! different folders still exclude each other. It holds across mount and control group namespaces;
 //! a container with a network namespace and a sysfs of its own has another one.
 
-use crate::Root;
 use crate::topology::CPU_FOLDER;
 use crate::trust::{self, Untrusted};
+use crate::{Root, processes};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use rustix::process::geteuid;
+use rustix::process::{Pid, getegid, geteuid, test_kill_process};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -82,10 +82,13 @@ impl Lock {
     /// Whether somebody holds the lock on the host. Creates nothing.
     #[must_use]
     pub fn host_is_held(root: &Root) -> bool {
-        let paths = [CPU_FOLDER.to_owned(), format!("{HOST}/lock")];
-        let files = paths.iter().filter_map(|path| File::open(root.path(path)).ok());
         let asked = FlockOperation::NonBlockingLockShared;
-        files.into_iter().any(|file| flock(&file, asked) == Err(Errno::WOULDBLOCK))
+        let locked = |path: &str| {
+            let file = File::open(root.path(path)).ok();
+            file.filter(|file| flock(file, asked) == Err(Errno::WOULDBLOCK))
+        };
+        locked(CPU_FOLDER).is_some_and(|file| KeptBy::of(&file) != KeptBy::Stranger)
+            || locked(&format!("{HOST}/lock")).is_some()
     }
 }
 
@@ -126,30 +129,97 @@ fn is_at(file: &File, path: &Path) -> bool {
     (open.dev(), open.ino()) == (named.dev(), named.ino())
 }
 
+/// How often the kernel's folder is tried: who holds it may end while that is looked up.
+const KERNEL_TRIES: usize = 2;
+
 /// Locks the folder of processors, which no one removes; `None` if there is none.
 ///
-/// Anybody may open it and hold its lock. That must not block root's daemon: only root's locks and
-/// the caller's own count.
+/// Anybody may open it and hold its lock. That must not keep out root's daemon, nor the restore of
+/// what it changed: only a lock counts that a wattio may hold, see [`KeptBy`].
 fn lock_kernel(root: &Root) -> Result<Option<File>, LockError> {
     let path = root.path(CPU_FOLDER);
     let Ok(file) = File::open(&path) else { return Ok(None) };
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(file)),
-        Err(Errno::WOULDBLOCK) => {
-            let holders = holders(&file);
-            let counts = |&&pid: &&u32| {
-                let owner = fs::metadata(format!("/proc/{pid}")).map(|is| is.uid());
-                owner.map_or(true, |uid| [0, geteuid().as_raw()].contains(&uid))
-            };
-            let holder = holders.iter().find(counts).copied();
-            if holder.is_none() && !holders.is_empty() {
-                return Ok(None);
-            }
-            Err(LockError::Held { path, holder })
+    let mut kept_by = KeptBy::Stranger;
+    for _ in 0..KERNEL_TRIES {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Some(file)),
+            Err(Errno::WOULDBLOCK) => kept_by = KeptBy::of(&file),
+            // A file system without locks.
+            Err(_) => return Ok(None),
         }
-        // A file system without locks.
-        Err(_) => Ok(None),
+        if let KeptBy::Wattio(pid) = kept_by {
+            return Err(LockError::Held { path, holder: Some(pid) });
+        }
     }
+    match kept_by {
+        KeptBy::Unknown => Err(LockError::Held { path, holder: None }),
+        _ => Ok(None),
+    }
+}
+
+/// Who keeps the lock on the kernel's folder.
+///
+/// The kernel names the process that took a lock, and others may hold it on: those to which that one
+/// left the open folder. A wattio hands it to nobody, as it is closed when a program is started. So
+/// where the process named has ended, no wattio holds the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KeptBy {
+    /// A process that lives, and is root's or the caller's own.
+    Wattio(u32),
+    /// None that counts.
+    Stranger,
+    /// The kernel does not say: a process outside of this one's namespace.
+    Unknown,
+}
+
+impl KeptBy {
+    fn of(file: &File) -> Self {
+        let holders = holders(file);
+        match holders.iter().find(|&&pid| counts(pid)) {
+            Some(&pid) => Self::Wattio(pid),
+            None if holders.is_empty() => Self::Unknown,
+            None => Self::Stranger,
+        }
+    }
+}
+
+/// Whether a process lives. One that ended and that nobody has waited for holds nothing any more.
+#[must_use]
+pub fn is_live(pid: u32) -> bool {
+    match processes::process_stat(&Root::default(), pid) {
+        Some(stat) => !stat.ended,
+        // It may be hidden (`hidepid`).
+        None => is_there(pid),
+    }
+}
+
+fn is_there(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
+}
+
+/// Whether a process that holds the lock may be a wattio that acts.
+fn counts(pid: u32) -> bool {
+    let users = [0, geteuid().as_raw()];
+    let groups = [0, getegid().as_raw()];
+    is_live(pid)
+        && Root::default()
+            .read(&format!("/proc/{pid}/status"))
+            .map_or_else(|_| is_there(pid), |status| is_of(&status, users, groups))
+}
+
+/// Whether a process is altogether of these users and groups, by its `/proc/PID/status`. A set-user-ID
+/// program, which anybody may start with the folder open, keeps its caller's user or group as its
+/// real one. Source: `proc_pid_status(5)`.
+fn is_of(status: &str, users: [u32; 2], groups: [u32; 2]) -> bool {
+    let all_in = |key: &str, allowed: [u32; 2]| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key));
+        line.is_some_and(|line| {
+            let mut ids = line.split_ascii_whitespace().map(str::parse);
+            ids.all(|id| id.is_ok_and(|id| allowed.contains(&id)))
+        })
+    };
+    all_in("Uid:", users) && all_in("Gid:", groups)
 }
 
 /// The processes that hold a lock on a file, as far as the kernel says. Source: `/proc/locks` in
@@ -174,6 +244,20 @@ fn holders_in(locks: &str, place: &str) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    /// A lock that was given back. What other tests are just starting has its file open until it runs
+    /// its own program.
+    fn given_back<T>(take: impl Fn() -> Result<T, LockError>) -> T {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            match take() {
+                Err(LockError::Held { .. }) if Instant::now() < until => std::thread::yield_now(),
+                taken => return taken.unwrap(),
+            }
+        }
+    }
 
     #[test]
     fn there_is_one_writer_until_it_ends() {
@@ -185,7 +269,7 @@ mod tests {
         let me = format!("(process {}: ", std::process::id());
         assert!(refused.to_string().contains(&me), "{refused}");
         drop(first);
-        Lock::take(&inner).unwrap();
+        given_back(|| Lock::take(&inner));
     }
 
     #[test]
@@ -198,7 +282,7 @@ mod tests {
         assert!(Lock::host_is_held(&root));
         assert!(matches!(Lock::take_host(&root), Err(LockError::Held { .. })));
         drop(first);
-        assert!(!Lock::host_is_held(&root));
+        drop(given_back(|| Lock::take_host(&root)));
     }
 
     /// The folder of the lock is a unit's `RuntimeDirectory=` and goes when the unit stops: a daemon
@@ -215,7 +299,41 @@ mod tests {
         assert!(matches!(refused, Err(LockError::Held { .. })), "{refused:?}");
         assert!(Lock::host_is_held(&root));
         drop(first);
-        assert!(Lock::take_host(&root).unwrap().is_some());
+        assert!(given_back(|| Lock::take_host(&root)).is_some());
+    }
+
+    /// Any user's shell kept root's daemon out, and the restore of one that was killed: `flock` takes
+    /// the lock and ends, and the shell keeps the folder open.
+    #[test]
+    fn a_lock_whose_taker_has_ended_keeps_nobody_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        fs::create_dir_all(root.path(CPU_FOLDER)).unwrap();
+        let file = File::open(root.path(CPU_FOLDER)).unwrap();
+        let open = file.try_clone().unwrap();
+        let taken = Command::new("flock").args(["-n", "0"]).stdin(open).status().unwrap();
+        assert!(taken.success());
+        // In a namespace of processes the kernel tells nothing of those that have ended.
+        if holders(&file).is_empty() {
+            return;
+        }
+        assert!(!Lock::host_is_held(&root));
+        let _first = Lock::take_host(&root).unwrap();
+        assert!(matches!(Lock::take_host(&root), Err(LockError::Held { .. })), "still one writer");
+        assert!(Lock::host_is_held(&root));
+    }
+
+    #[test]
+    fn only_a_process_that_is_altogether_roots_or_ones_own_counts() {
+        let status = |uid: &str, gid: &str| format!("Name:\twattiod\nUid:\t{uid}\nGid:\t{gid}\n");
+        let counts = |uid: &str, gid: &str| is_of(&status(uid, gid), [0, 1000], [0, 100]);
+        assert!(counts("0\t0\t0\t0", "0\t0\t0\t0"));
+        assert!(counts("1000\t1000\t1000\t1000", "100\t100\t100\t100"));
+        assert!(!counts("1001\t1001\t1001\t1001", "100\t100\t100\t100"));
+        assert!(!counts("1001\t0\t0\t0", "0\t0\t0\t0"), "su");
+        assert!(!counts("0\t0\t0\t0", "101\t0\t0\t0"), "sudo");
+        assert!(!is_of("", [0, 0], [0, 0]));
+        assert!(is_live(std::process::id()) && !is_live(0) && !is_live(u32::MAX));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use wattio_host::config::DaemonConfig;
 use wattio_host::hold;
 pub use wattio_host::hold::{Locks, describe};
 use wattio_host::knobs::KnobConfig;
-use wattio_host::lock::LockError;
+use wattio_host::lock::{LockError, is_live};
 use wattio_host::sources::tracepoint;
 use wattio_host::{LinuxMachine, Root};
 
@@ -31,6 +31,9 @@ pub enum StateError {
 
 /// How long a keeper may take to put back what a killed daemon left: drives spin up, commands run.
 const PATIENCE: Duration = Duration::from_secs(90);
+/// How long a lock may outlive its process: what that one was just starting has the file open until
+/// it runs its own program.
+const REMAINS: Duration = Duration::from_secs(1);
 /// How often it is looked whether it has done so.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -39,16 +42,23 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// # Errors
 /// [`LockError`] when somebody else has one of them.
 pub fn take_locks(folder: &Path, root: &Root) -> Result<Locks, LockError> {
-    let until = Instant::now() + PATIENCE;
+    let began = Instant::now();
     loop {
         match Locks::take(folder, root) {
-            Err(LockError::Held { holder: Some(pid), .. })
-                if keeper::is_one(pid) && Instant::now() < until =>
-            {
+            Err(LockError::Held { holder, .. }) if began.elapsed() < patience(holder) => {
                 thread::sleep(LOOK_EVERY);
             }
             taken => return taken,
         }
+    }
+}
+
+/// How long to wait for whoever holds a lock.
+fn patience(holder: Option<u32>) -> Duration {
+    match holder {
+        Some(pid) if keeper::is_one(pid) => PATIENCE,
+        Some(pid) if is_live(pid) => Duration::ZERO,
+        _ => REMAINS,
     }
 }
 

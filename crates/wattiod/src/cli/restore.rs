@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use wattio_governor::{Restored, Severity};
 use wattio_host::config::ServiceConfig;
-use wattio_host::lock::LockError;
+use wattio_host::lock::{LockError, is_live};
 use wattio_host::{Root, hold};
 use wattio_plant::read_toml;
 use wattiod::assembly::BadInput;
@@ -76,8 +76,10 @@ impl Restore {
         let there = folder.is_dir();
         let restored = if there {
             let locks = match state::take_locks(&folder, root) {
-                // The next daemon began, and has restored.
-                Err(LockError::Held { .. }) if self.after.is_some() => {
+                // The next daemon began, and has restored. Whoever else holds a lock has not.
+                Err(LockError::Held { holder: Some(pid), .. })
+                    if self.after.is_some() && is_live(pid) =>
+                {
                     return Ok(ExitCode::SUCCESS);
                 }
                 locks => locks.map_err(state::StateError::from)?,

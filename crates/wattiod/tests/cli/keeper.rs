@@ -2,9 +2,10 @@
 
 use super::support::{GOOD, Place, Running};
 use rustix::process::Signal;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
+use std::process::Command;
 
 const LIMIT: &str = "/sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq";
 
@@ -48,6 +49,26 @@ fn whatever_ends_a_daemon_its_keeper_puts_everything_back() {
         assert!(told.contains("of a daemon that was killed: restored"), "{told}");
         assert_eq!(told.contains("is stopped by a signal"), signal == Signal::STOP, "{told}");
     }
+}
+
+/// A user's process that waited for the daemon's lock had it once the daemon was killed: its keeper took
+/// that for the next daemon, and left the host slow.
+#[test]
+fn a_lock_that_anybody_may_hold_keeps_nothing_from_being_put_back() {
+    // Elsewhere the kernel does not say who took a lock and ended (`PROC_PID_INIT_INO`).
+    let namespace = fs::read_link("/proc/self/ns/pid").unwrap();
+    if namespace.as_os_str() != "pid:[4026531836]" {
+        return;
+    }
+    let (place, limit, daemon) = kept();
+    let processors = File::open(place.path("root/sys/devices/system/cpu")).unwrap();
+    let taken = processors.try_clone().unwrap();
+    let taken = Command::new("flock").args(["-n", "0"]).stdin(taken).status().unwrap();
+    assert!(taken.success());
+    daemon.signal(Signal::KILL);
+    let told = String::from_utf8(daemon.end().stderr).unwrap();
+    assert_eq!(fs::read_to_string(&limit).unwrap().trim(), "2600000", "{told}");
+    assert!(told.contains("of a daemon that was killed: restored"), "{told}");
 }
 
 #[test]
