@@ -6,12 +6,15 @@
 
 use super::error::AccessError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, getuid, kill_process_group, pidfd_open};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, getuid, kill_process_group, pidfd_open, waitpid,
+};
 use std::cell::Cell;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::thread::Builder;
 use std::time::Instant;
 use wattio_units::Seconds;
 
@@ -116,8 +119,7 @@ impl Program<'_> {
 
 /// Waits until a child has ended; `false` when it did not within the time.
 pub(crate) fn ended(child: &Child, timeout: Seconds) -> Result<bool, Errno> {
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
-    let fd = pidfd_open(pid, PidfdFlags::empty())?;
+    let fd = pidfd_open(pid(child).ok_or(Errno::SRCH)?, PidfdFlags::empty())?;
     let timeout = Timespec { tv_sec: timeout.0 as i64, tv_nsec: (timeout.0.fract() * 1e9) as _ };
     loop {
         match poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout)) {
@@ -128,19 +130,49 @@ pub(crate) fn ended(child: &Child, timeout: Seconds) -> Result<bool, Errno> {
     }
 }
 
+/// How long a child that was killed is waited for. Within a call to the kernel that no signal
+/// interrupts (a command that a drive does not answer) it goes on until that returns, for a minute or
+/// more.
+const ENDING_MAX: Seconds = Seconds(0.1);
+
 /// Ends a child and what it started.
-fn stop(child: &mut Child) {
-    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    if let Some(group) = group {
+pub(crate) fn stop(child: &mut Child) {
+    if let Some(group) = pid(child) {
         // Fails only when all of them ended by themselves.
         let _ = kill_process_group(group, Signal::KILL);
     }
-    let _ = child.wait();
+    // It may have left its group.
+    let _ = child.kill();
+    leave(child);
+}
+
+/// Waits for a child that is to end, but not for long: a thread waits for one that ends later.
+fn leave(child: &mut Child) {
+    // Where it was waited for before, its number may be another's by now.
+    if matches!(child.try_wait(), Ok(Some(_))) {
+        return;
+    }
+    if ended(child, ENDING_MAX).unwrap_or(false) {
+        let _ = child.wait();
+        return;
+    }
+    if let Some(pid) = pid(child) {
+        let wait = move || {
+            let _ = retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty()));
+        };
+        // Without a thread it stays in the kernel's table until this process ends.
+        let _ = Builder::new().name("reaper".to_owned()).stack_size(64 << 10).spawn(wait);
+    }
+}
+
+fn pid(child: &Child) -> Option<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::test_kill_process;
 
     fn output(script: &str, timeout: f64) -> Result<Vec<u8>, AccessError> {
         let argv = ["/bin/sh", "-c", script].map(str::to_owned);
@@ -159,6 +191,19 @@ mod tests {
     #[test]
     fn nobody_waits_for_what_a_program_leaves_running() {
         assert_eq!(output("/bin/sleep 5 & echo a", 30.0), Ok(b"a\n".to_vec()));
+    }
+
+    /// Where a drive did not answer, the loop waited for the kernel's own timeout: a minute.
+    #[test]
+    fn nobody_waits_for_a_child_that_does_not_end() {
+        let mut child = Command::new("/bin/sleep").arg("60").spawn().unwrap();
+        leave(&mut child);
+        assert!(matches!(child.try_wait(), Ok(None)), "it runs");
+        child.kill().unwrap();
+        // Once it has ended, it is gone: somebody waits for it.
+        while test_kill_process(pid(&child).unwrap()).is_ok() {
+            std::thread::yield_now();
+        }
     }
 
     #[test]

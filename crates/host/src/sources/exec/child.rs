@@ -1,9 +1,8 @@
 //! A command that runs as long as somebody reads it, and is restarted when it ends.
 
-use crate::machine::program::ended;
+use crate::machine::program::{ended, stop};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process_group};
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -67,11 +66,7 @@ struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(group) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
-            // Fails only when all of them ended by themselves.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-        let _ = self.0.wait();
+        stop(&mut self.0);
     }
 }
 
