@@ -89,13 +89,14 @@ def postgres_folder() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def postgres(folder: Path) -> tuple[list[str], Callable[[], None]]:
-    """The server of a cluster, which counts statements and listens in `data`; knocks there."""
+def postgres(folder: Path, statements: int = 5000) -> tuple[list[str], Callable[[], None]]:
+    """The server of a cluster, which counts so many statements, listens in `data`; knocks there."""
     data = folder / "data"
     settings = {
         "listen_addresses": "",
         "unix_socket_directories": str(data),
         "shared_preload_libraries": "pg_stat_statements",
+        "pg_stat_statements.max": str(statements),
     }
     command = [*AS_POSTGRES, str(POSTGRES / "postgres"), "-D", str(data)]
     for name, value in settings.items():

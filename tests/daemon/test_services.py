@@ -16,6 +16,7 @@ import time
 import tomllib
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -72,6 +73,7 @@ def watched(place: Place, ask: Callable[[], float]) -> tuple[int, float, float]:
         assert not place.status()["counts"]["source_errors"], place.status()
         waited_us = ask() * 1e6
         place.wait_for_windows(place.status()["counts"]["windows"] + 4)
+        assert not place.status()["counts"]["source_errors"], place.status()
         assert daemon.send(signal.SIGTERM).end() == 0, daemon.log
     busy = [row for row in place.windows() if row["requests"]]
     requests = sum(row["requests"] for row in busy)
@@ -206,30 +208,49 @@ backend servers
         check_proxied(Place(tmp_path, text), port)
 
 
-@pytest.mark.skipif(not POSTGRES.exists(), reason="needs the package postgresql")
-def test_the_statements_of_postgresql(tmp_path: Path) -> None:
+needs_postgresql = pytest.mark.skipif(not POSTGRES.exists(), reason="needs the package postgresql")
+
+
+@contextmanager
+def database(tmp_path: Path, statements: int) -> Iterator[tuple[Path, Place]]:
+    """A cluster that counts so many statements, and where it is watched as the example does."""
     with postgres_folder() as folder, (tmp_path / "log").open("w") as log:
-        command, ready = postgres(folder)
-
-        def ask(*words: str) -> None:
-            subprocess.run(psql(folder, *words), check=True, stdout=subprocess.DEVNULL)
-
+        command, ready = postgres(folder, statements)
         with running(command, ready, stderr=log, cwd="/"):
-            ask("-c", "CREATE EXTENSION pg_stat_statements")
+            query(folder, "CREATE EXTENSION pg_stat_statements;")
             script = folder / "postgresql.sql"
             script.write_bytes((EXAMPLES / "postgresql.sql").read_bytes())
             text = example("postgresql").replace(
                 '"/usr/share/doc/wattiod/examples/postgresql.sql"',
                 f'"{script}", "-h", "{folder}/data"',
             )
-            statements = folder / "statements.sql"
-            statements.write_text("SELECT pg_sleep(0.004);\n" * REQUESTS)
+            yield folder, Place(tmp_path, text)
 
-            def seconds() -> float:
-                began = time.monotonic()
-                ask("-f", str(statements))
-                return time.monotonic() - began
 
-            requests, found_us, waited_us = watched(Place(tmp_path, text), seconds)
+def query(folder: Path, statements: str) -> float:
+    """Ask a database; the seconds that it took."""
+    script = folder / "statements.sql"
+    script.write_text(statements)
+    began = time.monotonic()
+    subprocess.run(psql(folder, "-f", str(script)), check=True, stdout=subprocess.DEVNULL)
+    return time.monotonic() - began
+
+
+@needs_postgresql
+def test_the_statements_of_postgresql(tmp_path: Path) -> None:
+    asked = "SELECT pg_sleep(0.004);\n" * REQUESTS
+    with database(tmp_path, statements=5000) as (folder, place):
+        requests, found_us, waited_us = watched(place, lambda: query(folder, asked))
     assert requests == REQUESTS
     assert REQUESTS * SERVED_S * 1e6 <= found_us <= waited_us
+
+
+@needs_postgresql
+def test_statements_that_postgresql_forgets_are_no_restart(tmp_path: Path) -> None:
+    """It keeps a hundred; ten that were asked twenty times each go at once for what follows."""
+    before = "".join(f"SELECT 1{', 1' * columns};\n" * 20 for columns in range(100))
+    asked = "".join(f"SELECT pg_sleep(0.01){', 1' * columns};\n" * 30 for columns in range(12))
+    with database(tmp_path, statements=100) as (folder, place):
+        query(folder, before)
+        requests, _, _ = watched(place, lambda: query(folder, asked))
+    assert 0 < requests <= 12 * 30, "no window but those in which some were forgotten is lost"

@@ -74,7 +74,7 @@ pub fn parse(answer: &[u8]) -> Result<Totals, String> {
         latency_us_sum: Some(osd.op_latency.sum * 1e6),
         bytes_sum: bytes.map(|(received, sent)| received.saturating_add(sent)),
         reads: osd.op_r_latency.map(|reads| reads.avgcount),
-        buckets: None,
+        ..Totals::default()
     })
 }
 

@@ -120,7 +120,7 @@ impl Thing {
                 latency_us_sum: Some(self.fine.sum_ms(self.busy_ms, requests) * 1e3),
                 bytes_sum: Some(counters.bytes),
                 reads: Some(counters.reads),
-                buckets: None,
+                ..Totals::default()
             },
         )
     }

@@ -8,6 +8,8 @@ use wattio_units::Seconds;
 /// What a server counted since it started.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Totals {
+    /// What changes whenever the server leaves out some of what it had counted, if it does that.
+    pub epoch: Option<u64>,
     /// Completed requests.
     pub requests: u64,
     /// Requests in flight now, if known.
@@ -26,8 +28,9 @@ pub struct Totals {
 
 /// The windows between readings of one server's counters.
 ///
-/// The first reading opens the first window and yields nothing yet. A counter that went back means
-/// that the server was restarted: the window is lost, and counting starts again.
+/// The first reading opens the first window and yields nothing yet, and so does the first of another
+/// epoch. A counter that went back within one means that the server was restarted: the window is lost,
+/// and counting starts again.
 #[derive(Debug)]
 pub struct Differences {
     source_name: String,
@@ -41,7 +44,7 @@ impl Differences {
         Self { source_name: source_name.into(), last: None }
     }
 
-    /// What happened since the reading before; `None` for the first one.
+    /// What happened since the reading before; `None` for the first one of an epoch.
     ///
     /// # Errors
     /// When a counter went back. The next reading continues from this one.
@@ -51,6 +54,9 @@ impl Differences {
         totals: Totals,
     ) -> Result<Option<LatencySample>, SourceError> {
         let Some(last) = self.last.replace(totals.clone()) else { return Ok(None) };
+        if totals.epoch != last.epoch {
+            return Ok(None);
+        }
         if totals.went_back(&last) {
             return Err(SourceError::new(
                 &self.source_name,
@@ -168,6 +174,7 @@ mod tests {
 
     fn totals(requests: u64, latency_us_sum: f64) -> Totals {
         Totals {
+            epoch: None,
             requests,
             under_way: Some(5),
             latency_us_sum: Some(latency_us_sum),

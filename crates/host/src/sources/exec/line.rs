@@ -21,6 +21,9 @@ pub struct Line {
     pub requests_total: Option<u64>,
     /// The sum of their latencies.
     pub latency_us_total: Option<f64>,
+    /// With these totals: any number that changes whenever the server leaves out some of what it had
+    /// counted. The line opens a new window then, and says nothing of the time before.
+    pub totals_epoch: Option<u64>,
     /// How long the oldest of those has been waiting, in seconds.
     pub oldest_s: Option<f64>,
     /// The mean latency of those that completed; needed where there were any.
@@ -72,6 +75,9 @@ pub fn parse(text: &str) -> Result<Line, String> {
     if line.requests_total.is_some() != line.latency_us_total.is_some() {
         return Err("requests_total and latency_us_total belong together".to_owned());
     }
+    if line.totals_epoch.is_some() && line.requests_total.is_none() {
+        return Err("totals_epoch belongs to requests_total".to_owned());
+    }
     if line.requests.is_some() && line.requests_total.is_some() {
         return Err("it has requests and requests_total: one of them".to_owned());
     }
@@ -85,7 +91,8 @@ pub fn parse(text: &str) -> Result<Line, String> {
 }
 
 impl Line {
-    /// Its latency sample; `None` where it has the first totals, which open the first window.
+    /// Its latency sample; `None` where it has the first totals, or the first of another epoch: they
+    /// open a window.
     ///
     /// # Errors
     /// When it has none, or totals went back.
@@ -95,7 +102,8 @@ impl Line {
         differences: &mut Differences,
     ) -> Result<Option<LatencySample>, String> {
         if let (Some(requests), Some(sum)) = (self.requests_total, self.latency_us_total) {
-            let totals = Totals { requests, latency_us_sum: Some(sum), ..Totals::default() };
+            let (epoch, latency_us_sum) = (self.totals_epoch, Some(sum));
+            let totals = Totals { epoch, requests, latency_us_sum, ..Totals::default() };
             return differences.window(at, totals).map_err(|error| error.to_string());
         }
         let requests = self.requests.ok_or("it has no requests")?;
@@ -165,6 +173,24 @@ mod tests {
         assert_eq!(next(4, 20.0).unwrap().unwrap().latency_us_mean, Some(10.0));
     }
 
+    /// PostgreSQL forgets statements where there are more than it keeps. It was told to have been
+    /// restarted, or, where others were asked more often meanwhile, to have been faster than it was.
+    #[test]
+    fn totals_that_lost_something_open_a_window() {
+        let mut differences = Differences::new("test");
+        let mut next = |epoch: u64, requests: u64, sum: f64| {
+            let text = format!(
+                "{{\"requests_total\": {requests}, \"latency_us_total\": {sum}, \"totals_epoch\": {epoch}}}"
+            );
+            parse(&text).unwrap().sample(Seconds(1.0), &mut differences)
+        };
+        assert_eq!(next(7, 10, 5000.0), Ok(None));
+        assert_eq!(next(8, 4, 100.0), Ok(None), "smaller");
+        assert_eq!(next(8, 6, 300.0).unwrap().unwrap().latency_us_mean, Some(100.0));
+        assert_eq!(next(9, 16, 310.0), Ok(None), "larger");
+        assert!(next(9, 3, 10.0).unwrap_err().contains("went back"));
+    }
+
     #[test]
     fn a_whole_line_is_read() {
         let text = r#"{"requests": 12, "arrived": 13, "latency_us_mean": 310.5, "bytes_mean": 4096,
@@ -191,6 +217,7 @@ mod tests {
             ("{\"latency_us_mean\": -1}", "negative"),
             ("{\"power_w\": -5}", "negative"),
             ("{\"requests_total\": 5}", "belong together"),
+            ("{\"requests\": 0, \"totals_epoch\": 5}", "belongs to requests_total"),
             ("{\"requests\": 0, \"requests_total\": 5, \"latency_us_total\": 1}", "one of them"),
             ("{\"read_share\": 1.5}", "share"),
             ("{\"utilisation\": [0.5, 40]}", "40 is not a share"),
