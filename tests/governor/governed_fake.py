@@ -111,13 +111,16 @@ def summary(count: int, bounded: tuple[int, int] = (0, 0), mode: str = "observe"
         "error_p90": 0.11,
         "windows_fitted": 360,
         "windows_kept_out": 120,
-        "estimated_span_s": 10.0,
     }
     return {
         "version": "0.1.0",
         "mode": mode,
         "latency": {"source": "diskstats sda", "tolerance": 0.2},
-        "power": {"meter": None, "model": "assumed (not measured on this host)"},
+        "power": {
+            "meter": None,
+            "model": "assumed (not measured on this host)",
+            "estimated_span_s": 10.0,
+        },
         "shadow": shadow if mode == "observe" else None,
         "counts": {"windows": count, "violations": bounded[0], "windows_bounded": bounded[1]},
     }

@@ -29,9 +29,12 @@ pub struct PowerStatus {
     pub estimated_w: Option<f64>,
     /// Estimated power at full speed under the same load.
     pub estimated_full_speed_w: Option<f64>,
-    /// Estimated energy since the start.
+    /// Time over which there was an estimate.
+    #[serde(default)]
+    pub estimated_span_s: Option<f64>,
+    /// Estimated energy over that time.
     pub estimated_j: Option<f64>,
-    /// Estimated energy since the start, had it run at full speed.
+    /// Estimated energy over that time, had it run at full speed.
     pub estimated_full_speed_j: Option<f64>,
     /// What that difference would be in a year.
     #[serde(default)]
@@ -144,12 +147,6 @@ impl Ledger {
         self.last
     }
 
-    /// Time over which there was an estimate.
-    #[must_use]
-    pub fn estimated_span_s(&self) -> f64 {
-        self.estimated_span_s
-    }
-
     /// For the status; `no_estimate` says why the last window had none.
     #[must_use]
     pub fn status(&self, no_estimate: Option<String>) -> PowerStatus {
@@ -170,6 +167,7 @@ impl Ledger {
             model: self.model.as_ref().map(origin),
             estimated_w: self.last.estimated_w,
             estimated_full_speed_w: self.last.estimated_full_speed_w,
+            estimated_span_s: ever.map(|()| self.estimated_span_s),
             estimated_j: ever.map(|()| self.estimated_j),
             estimated_full_speed_j: ever.map(|()| self.full_speed_j),
             estimated_saved_year: ever.map(|()| {
@@ -227,7 +225,7 @@ mod tests {
         assert_eq!(status.measured_j, Some(248.0));
         assert_eq!(status.estimated_j, power.estimated_w.map(|w| w * 2.0));
         assert!(status.estimated_j < status.estimated_full_speed_j);
-        assert_eq!(ledger.estimated_span_s(), 2.0);
+        assert_eq!(status.estimated_span_s, Some(2.0));
         let saved_w = power.estimated_full_speed_w.unwrap() - power.estimated_w.unwrap();
         assert_eq!(status.estimated_saved_year, Some(Price::default().year(Watts(saved_w))));
     }

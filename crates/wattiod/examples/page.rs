@@ -144,6 +144,7 @@ impl Scene {
             model: estimate.map(|()| "power-model.toml (SPECpower of a like server)".to_owned()),
             estimated_w: estimate.map(|()| saving_w),
             estimated_full_speed_w: estimate.map(|()| full_w),
+            estimated_span_s: estimate.map(|()| span_s),
             estimated_j: estimate.map(|()| 200.0 * span_s),
             estimated_full_speed_j: estimate.map(|()| 236.0 * span_s),
             estimated_saved_year: estimate.map(|()| Price::default().year(Watts(36.0))),
@@ -162,7 +163,6 @@ impl Scene {
             error_p90: fitted.then_some(0.118),
             windows_fitted: 1200 + step,
             windows_kept_out: 300 + step / 4,
-            estimated_span_s: if fitted { 3600.0 + step as f64 * STEP_S } else { 0.0 },
         }
     }
 

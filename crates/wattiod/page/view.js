@@ -43,7 +43,7 @@ export function describe(status) {
       { id: "counts", title: "Since the start", rows: counts(one.counts, shadow, one.compared), shown: true },
       { id: "alternation", title: "By turns with full speed", rows: alternation(one.alternation, one.power.meter), shown: Boolean(one.alternation) },
       { id: "knobs", title: "Knobs that follow, best first", rows: (one.followers ?? []).map(follower), shown: (one.followers ?? []).length > 0 },
-      { id: "model", title: "Model of this host", rows: model(one.shadow, one.power.no_estimate), shown: shadow || Boolean(one.shadow) },
+      { id: "model", title: "Model of this host", rows: model(one.shadow, one.power), shown: shadow || Boolean(one.shadow) },
     ]),
     events: status.events,
     footer: footer(status),
@@ -280,17 +280,17 @@ function counts(now, shadow, compared) {
   ];
 }
 
-function model(shadow, told) {
+function model(shadow, power) {
   if (!shadow) return [["fitted", "not yet"]];
   // A reason that stands beside the savings already is not told again.
-  const why = shadow.why === told ? "no, as told above" : `no: ${shadow.why ?? "not yet fitted"}`;
+  const why = shadow.why === power.no_estimate ? "no, as told above" : `no: ${shadow.why ?? "not yet fitted"}`;
   const windows = shadow.windows_fitted + shadow.windows_kept_out > 0;
   return [
     ["good enough to estimate with", shadow.fitted ? "yes" : why],
     ["error on windows kept out, median", as.percent(shadow.error_median)],
     ["error on windows kept out, 90th percentile", as.percent(shadow.error_p90)],
     ["windows fitted, kept out", windows ? [shadow.windows_fitted, shadow.windows_kept_out].map(as.count).join(", ") : as.ABSENT],
-    ["time with an estimate", as.span(shadow.estimated_span_s)],
+    ["time with an estimate", as.span(power.estimated_span_s)],
   ];
 }
 

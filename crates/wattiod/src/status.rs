@@ -144,8 +144,6 @@ pub struct ShadowStatus {
     pub windows_fitted: u64,
     /// Windows that were kept out.
     pub windows_kept_out: u64,
-    /// Time over which there was an estimate.
-    pub estimated_span_s: f64,
 }
 
 impl ShadowStatus {
@@ -160,7 +158,6 @@ impl ShadowStatus {
                 error_p90: Some(model.error_p90),
                 windows_fitted: model.windows.0 as u64,
                 windows_kept_out: model.windows.1 as u64,
-                estimated_span_s: 0.0,
             },
             Err(why) => {
                 // A model that is not good enough was fitted all the same: its error is known.

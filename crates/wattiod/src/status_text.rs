@@ -140,6 +140,9 @@ pub fn verdict(status: &Status) -> String {
     status.applications().map(one).collect::<Vec<_>>().join("\n")
 }
 
+/// From this share of the time on that there was an estimate for, it is one for all of it.
+const ESTIMATED_SHARE_OF_ALL: f64 = 0.99;
+
 fn verdict_of_one(status: &Status) -> String {
     let would = if status.mode == "observe" { "would have " } else { "" };
     let (counts, power) = (&status.counts, &status.power);
@@ -151,13 +154,12 @@ fn verdict_of_one(status: &Status) -> String {
         .map_or(String::new(), |found| format!("by alternation: {}\n", alternation(found, power)));
     let estimate = match (power.estimated_j, power.estimated_full_speed_j) {
         (Some(here), Some(full)) if full > 0.0 => {
-            let watched = status.shadow.as_ref().map_or(status.uptime_s, |s| s.estimated_span_s);
+            let watched = power.estimated_span_s.unwrap_or(status.uptime_s);
             let saved_w = (full - here) / watched.max(1e-9);
-            // Windows before there was a model do not count in the mean.
-            let of = match duration(watched) {
-                watched if watched == span => String::new(),
-                watched => format!("{watched} of "),
-            };
+            // Windows do not count in the mean where there was no model yet, or where somebody else
+            // changed what was set.
+            let is_all = watched >= ESTIMATED_SHARE_OF_ALL * status.uptime_s;
+            let of = if is_all { String::new() } else { format!("{} of ", duration(watched)) };
             format!(
                 "over {of}{span} {would}saved {saved_w:.1} W on average, {:.1} % of {:.1} W (estimate)",
                 100.0 * (full - here) / full,
@@ -342,6 +344,7 @@ mod tests {
             power: PowerStatus {
                 estimated_w: Some(40.0),
                 estimated_full_speed_w: Some(50.0),
+                estimated_span_s: Some(2000.0),
                 estimated_j: Some(80_000.0),
                 estimated_full_speed_j: Some(100_000.0),
                 estimated_saved_year: Some(Price::default().year(Watts(10.0))),
@@ -352,7 +355,6 @@ mod tests {
                 error_median: Some(0.043),
                 error_p90: Some(0.11),
                 windows_kept_out: 40,
-                estimated_span_s: 2000.0,
                 ..ShadowStatus::default()
             }),
             counts: Counts {
@@ -379,6 +381,26 @@ mod tests {
         ] {
             assert!(text.contains(part), "{text}");
         }
+    }
+
+    /// Somebody else changed what was set after an hour: from then on there was no estimate, and its
+    /// joules were told as if they had been drawn over eight.
+    #[test]
+    fn the_mean_of_a_run_is_over_the_time_that_has_an_estimate() {
+        let power = PowerStatus {
+            estimated_span_s: Some(3600.0),
+            estimated_j: Some(144_000.0),
+            estimated_full_speed_j: Some(180_000.0),
+            ..status().power
+        };
+        let run = Status { mode: "run".into(), shadow: None, power, uptime_s: 7200.0, ..status() };
+        let text = verdict(&run);
+        let told = "over 1 h 0 min of 2 h 0 min saved 10.0 W on average, 20.0 % of 50.0 W (estimate)\n\
+                    that is 87.6 kWh";
+        assert!(text.starts_with(told), "{text}");
+        // The window that is under way has none yet.
+        let text = verdict(&Status { uptime_s: 3605.0, ..run });
+        assert!(text.starts_with("over 1 h 0 min saved 10.0 W"), "{text}");
     }
 
     #[test]

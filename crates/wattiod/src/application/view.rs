@@ -32,7 +32,7 @@ impl Application {
             groups: self.group_status(),
             background_pace: last.map_or(1.0, |step| step.background_share),
             power: self.power_status(),
-            shadow: (parts.mode == Mode::Observe).then(|| self.shadow_status()),
+            shadow: (parts.mode == Mode::Observe).then(|| ShadowStatus::of(&self.fitter())),
             compared: parts.compared.as_ref().map(Compared::status),
             alternation: self.alternation.as_ref().map(Alternation::status),
             followers: parts.governor.followers(),
@@ -110,11 +110,6 @@ impl Application {
             },
             None => PowerStatus { meter_trouble, ..status },
         }
-    }
-
-    fn shadow_status(&self) -> ShadowStatus {
-        let estimated_span_s = self.parts.ledger.estimated_span_s();
-        ShadowStatus { estimated_span_s, ..ShadowStatus::of(&self.fitter()) }
     }
 
     fn counts(&self) -> Counts {

@@ -259,7 +259,7 @@ pub(super) const COUNTERS: &[Metric] = &[
     Metric {
         name: "wattio_model_estimated_seconds",
         help: "Time over which the model estimated.",
-        value: |status| shadow(status, |shadow| Some(shadow.estimated_span_s)),
+        value: |status| status.power.estimated_span_s,
     },
     Metric {
         name: "process_cpu_seconds",

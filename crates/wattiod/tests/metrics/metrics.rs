@@ -98,12 +98,13 @@ fn every_estimate_is_called_one() {
     let all: BTreeSet<String> = known(PowerStatus {
         estimated_w: Some(1.0),
         estimated_full_speed_w: Some(1.0),
+        estimated_span_s: Some(1.0),
         estimated_j: Some(1.0),
         estimated_full_speed_j: Some(1.0),
         ..PowerStatus::default()
     });
     let estimates: Vec<_> = all.difference(&none).collect();
-    assert_eq!(estimates.len(), 4);
+    assert_eq!(estimates.len(), 5);
     assert!(estimates.iter().all(|name| name.contains("estimated")), "{estimates:?}");
 }
 

@@ -35,7 +35,6 @@ pub fn full_status() -> Status {
             error_p90: Some(0.125),
             windows_fitted: 700,
             windows_kept_out: 175,
-            estimated_span_s: 1800.0,
         }),
         compared: None,
         alternation: Some(AlternationStatus {
@@ -109,6 +108,7 @@ fn power() -> PowerStatus {
         model: Some("power-model.toml".to_owned()),
         estimated_w: Some(200.0),
         estimated_full_speed_w: Some(250.0),
+        estimated_span_s: Some(1800.0),
         estimated_j: Some(720_000.0),
         estimated_full_speed_j: Some(900_000.0),
         estimated_saved_year: Some(Price::default().year(Watts(50.0))),
