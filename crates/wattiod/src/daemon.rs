@@ -1,7 +1,7 @@
 //! The daemon: the applications of one host, which share its machine.
 
 use crate::alternation::Plan;
-use crate::application::{Application, EVENTS_SHOWN};
+use crate::application::{Application, EVENTS_SHOWN, ToleranceSet};
 use crate::control::{Answer, Request};
 use crate::status::{EventStatus, Status};
 use std::path::PathBuf;
@@ -46,9 +46,11 @@ pub struct Next {
     pub events: Vec<EventStatus>,
 }
 
-/// What outlives a reload: the journals, by application, and whether an operator paused.
+/// What outlives a reload: the journals and the tolerances that an operator set, by application, and
+/// whether he paused.
 pub struct Lasting {
     journals: Vec<(Option<String>, Journal)>,
+    tolerances: Vec<(Option<String>, ToleranceSet)>,
     is_paused: bool,
 }
 
@@ -196,12 +198,18 @@ impl Daemon {
 
     /// Takes what outlives a reload.
     pub fn take_lasting(&mut self) -> Lasting {
-        let is_paused = self.first.is_paused();
-        let journal = |application: &mut Application| {
-            let name = application.name().map(str::to_owned);
-            application.take_journal().map(|journal| (name, journal))
+        let mut lasting = Lasting {
+            journals: Vec::new(),
+            tolerances: Vec::new(),
+            is_paused: self.first.is_paused(),
         };
-        Lasting { journals: self.all().filter_map(journal).collect(), is_paused }
+        for application in self.all() {
+            let name = application.name().map(str::to_owned);
+            let tolerance = application.tolerance_set().cloned();
+            lasting.tolerances.extend(tolerance.map(|set| (name.clone(), set)));
+            lasting.journals.extend(application.take_journal().map(|journal| (name, journal)));
+        }
+        lasting
     }
 
     /// Continues with it.
@@ -211,6 +219,10 @@ impl Daemon {
         for application in self.all() {
             if lasting.is_paused {
                 application.pause();
+            }
+            let name = application.name().map(str::to_owned);
+            if let Some((_, set)) = lasting.tolerances.iter().find(|(of, _)| *of == name) {
+                application.keep_tolerance(set, utc_ns);
             }
             if kept && application.folder().is_none() {
                 let message = "is new: its windows are kept from the next start on";

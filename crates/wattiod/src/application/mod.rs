@@ -75,6 +75,15 @@ pub struct Application {
     /// Events that were not logged yet.
     untold: Vec<EventStatus>,
     measured: Measured,
+    tolerance_set: Option<ToleranceSet>,
+}
+
+/// A latency tolerance that an operator set.
+#[derive(Clone, Debug)]
+pub struct ToleranceSet {
+    tolerance: f64,
+    /// The bounds of the file that it took the place of.
+    bounds: Vec<String>,
 }
 
 /// What was measured since the start, whatever the law is shown of it.
@@ -112,6 +121,7 @@ impl Application {
             alternation: None,
             untold: Vec::new(),
             measured: Measured::default(),
+            tolerance_set: None,
         }
     }
 
@@ -191,11 +201,43 @@ impl Application {
     /// # Errors
     /// Why it stays as it is.
     pub fn set_tolerance(&mut self, tolerance: f64) -> Result<String, String> {
-        let governor = &mut self.parts.governor;
-        let before = governor.driver().tolerance_to_change(&self.parts.policy)?;
+        let driver = self.parts.governor.driver();
+        let before = driver.tolerance_to_change(&self.parts.policy)?;
         check_tolerance(&self.parts.policy, tolerance).map_err(|error| error.to_string())?;
-        governor.set_latency_tolerance(tolerance);
+        let bounds = match self.tolerance_set.take() {
+            Some(set) => set.bounds,
+            None => self.bounds(),
+        };
+        self.tolerance_set = Some(ToleranceSet { tolerance, bounds });
+        self.parts.governor.set_latency_tolerance(tolerance);
         Ok(format!("the latency tolerance is now {tolerance}, it was {before}"))
+    }
+
+    /// The tolerance that an operator set since the start, if any.
+    #[must_use]
+    pub fn tolerance_set(&self) -> Option<&ToleranceSet> {
+        self.tolerance_set.as_ref()
+    }
+
+    /// After a reload: what an operator set stays, unless the file has other bounds than it had.
+    pub fn keep_tolerance(&mut self, set: &ToleranceSet, utc_ns: u64) {
+        let tolerance = set.tolerance;
+        let kept = if self.bounds() == set.bounds {
+            self.set_tolerance(tolerance)
+        } else {
+            Err("the file's own bounds changed, and apply".to_owned())
+        };
+        let (severity, message) = match kept {
+            Ok(_) => {
+                let text = "as it was set: in the file it did not change";
+                (Severity::Info, format!("the latency tolerance stays at {tolerance}, {text}"))
+            }
+            Err(why) => {
+                let text = "which was set, does not apply any more";
+                (Severity::Warning, format!("the latency tolerance {tolerance}, {text}: {why}"))
+            }
+        };
+        self.tell(severity, message, utc_ns);
     }
 
     /// Full speed until resumed.
@@ -321,10 +363,10 @@ impl Application {
         }
     }
 
-    /// The first bound, as it is written.
-    fn bound(&self) -> Option<String> {
+    /// The bounds in force, as they are written.
+    fn bounds(&self) -> Vec<String> {
         let bounds = &self.parts.governor.driver().account().bounds;
-        bounds.first().map(|account| account.bound.to_string())
+        bounds.iter().map(|account| account.bound.to_string()).collect()
     }
 
     /// The groups as they are (in shadow mode: would be) and at full speed, under this load.

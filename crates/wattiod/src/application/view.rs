@@ -59,7 +59,7 @@ impl Application {
             sample_age_s: clock.now().saturating_sub(self.sampled_at).as_secs_f64(),
             baseline_us: insight.baseline_us,
             bound_us: insight.bound_us,
-            bound: self.bound(),
+            bound: self.bounds().into_iter().next(),
             tolerance: self.parts.governor.driver().tolerance(),
             loss_measured: insight.loss.filter(|_| self.parts.mode == Mode::Run),
             loss_predicted: self.loss_predicted,

@@ -155,18 +155,7 @@ fn a_pause_and_the_record_outlive_a_reload() {
     let place = Place::measured();
     let running = place.observe(&[]);
     let socket = place.text("socket");
-    let status_with = |said: &str| -> Value {
-        let began = Instant::now();
-        loop {
-            let output = output(&["status", "--json", "--socket", &socket]);
-            let status = serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default();
-            if !status.is_null() && status["events"].to_string().contains(said) {
-                return status;
-            }
-            assert!(began.elapsed() < PATIENCE, "{said}: {status}");
-            std::thread::yield_now();
-        }
-    };
+    let status_with = |said: &str| status_with(&socket, said);
     status_with("");
     let (code, _, complaint) = said(&["pause", "--socket", &socket]);
     assert_eq!(code, 0, "{complaint}");
@@ -178,6 +167,48 @@ fn a_pause_and_the_record_outlive_a_reload() {
         assert_eq!(status_with(says)["paused"], true, "{says}");
         let events = fs::read_to_string(place.result().join("raw/events.jsonl")).unwrap();
         assert!(events.contains(says), "{events}");
+    }
+    running.signal(Signal::QUIT);
+    assert_eq!(running.end().status.code(), Some(0));
+}
+
+/// The daemon's status, once an event says this.
+fn status_with(socket: &str, said: &str) -> Value {
+    let began = Instant::now();
+    loop {
+        let output = output(&["status", "--json", "--socket", socket]);
+        let status = serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default();
+        if !status.is_null() && status["events"].to_string().contains(said) {
+            return status;
+        }
+        assert!(began.elapsed() < PATIENCE, "{said}: {status}");
+        std::thread::yield_now();
+    }
+}
+
+/// A bound that an operator had tightened was as loose as before after a reload, without a word.
+#[test]
+fn a_tolerance_that_was_set_outlives_a_reload_but_not_another_of_the_file() {
+    let place = Place::measured();
+    let running = place.observe(&["--no-results"]);
+    let socket = place.text("socket");
+    assert_eq!(status_with(&socket, "")["latency"]["tolerance"], 0.2);
+    let (code, _, complaint) = said(&["set", "plf", "0.05", "--socket", &socket]);
+    assert_eq!(code, 0, "{complaint}");
+    let good = fs::read_to_string(place.path("wattiod.toml")).unwrap();
+    let misfit = good.replace("\"0-1\"", "\"4000\"");
+    let other = format!("{good}[policy]\nsettings = {{ plf = 0.1 }}\n");
+    for (text, says, tolerance) in [
+        (misfit, "not reloaded", 0.05),
+        (good, "configuration reloaded", 0.05),
+        (other, "0.05, which was set, does not apply any more", 0.1),
+    ] {
+        fs::write(place.path("wattiod.toml"), text).unwrap();
+        running.signal(Signal::HUP);
+        let status = status_with(&socket, says);
+        assert_eq!(status["latency"]["tolerance"], tolerance, "{says}");
+        let stays = "the latency tolerance stays at 0.05";
+        assert_eq!(status["events"].to_string().contains(stays), tolerance == 0.05, "{status}");
     }
     running.signal(Signal::QUIT);
     assert_eq!(running.end().status.code(), Some(0));
