@@ -158,10 +158,15 @@ fn cpusets(root: &Root) -> Finding {
     Finding::new("knob cpu.cpuset", found.is_some(), found.unwrap_or(missing))
 }
 
-/// The block devices of the host that may be worth watching.
+/// The block devices of the host that may be worth watching. A path to a drive (NVMe's own multipath)
+/// is hidden: its requests are counted of the drive, too.
 pub(crate) fn block_devices(root: &Root) -> Vec<String> {
     let unreal = ["loop", "ram", "zram", "sr", "fd"];
-    let real = |name: &String| !unreal.iter().any(|prefix| name.starts_with(prefix));
+    let hidden = |name: &String| {
+        root.read(&format!("/sys/block/{name}/hidden")).is_ok_and(|hidden| hidden == "1")
+    };
+    let real =
+        |name: &String| !unreal.iter().any(|prefix| name.starts_with(prefix)) && !hidden(name);
     root.list("/sys/block").into_iter().filter(real).collect()
 }
 

@@ -198,24 +198,38 @@ fn page_of(
     None
 }
 
-/// The devices of the host: whole disks, and arrays in place of their disks.
-fn of_devices(root: &Root, findings: &mut Vec<Finding>) -> Option<Measured> {
-    let parts_of = |name: &String| root.list(&format!("/sys/block/{name}/slaves"));
-    let all = block_devices(root);
-    let (arrays, disks): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|name| name.starts_with("md"));
-    let inner: BTreeSet<_> = arrays.iter().flat_map(parts_of).collect();
+/// The devices of the host: whole disks, and what is made of disks (arrays, bcache) in place of these,
+/// so that no request counts twice. The device mapper's stand for nothing: their disks do.
+fn devices(root: &Root) -> Vec<String> {
     let has_size = |name: &String| {
         root.read(&format!("/sys/block/{name}/size")).is_ok_and(|size| size.trim() != "0")
     };
+    let all = block_devices(root).into_iter();
+    let (made, disks): (Vec<_>, Vec<_>) = all
+        .filter(|name| !name.starts_with("dm-") && has_size(name))
+        .partition(|name| !parts_of(root, name).is_empty());
+    let mut inner = BTreeSet::new();
+    let mut left: Vec<_> = made.iter().flat_map(|name| parts_of(root, name)).collect();
+    // What something is made of may itself be made of others, of the device mapper's too.
+    while let Some(part) = left.pop() {
+        left.extend(parts_of(root, &part).into_iter().filter(|part| !inner.contains(part)));
+        inner.insert(part);
+    }
     let outside = |name: &String| {
-        let parts = root.list(&format!("/sys/block/{name}"));
-        !name.starts_with("dm-")
-            && !inner.contains(name)
-            && !parts.iter().any(|part| inner.contains(part))
+        let partitions = root.list(&format!("/sys/block/{name}"));
+        !inner.contains(name) && !partitions.iter().any(|part| inner.contains(part))
     };
-    let devices: Vec<_> =
-        disks.into_iter().filter(outside).chain(arrays).filter(has_size).collect();
+    disks.into_iter().chain(made).filter(outside).collect()
+}
+
+/// The devices or partitions that a device is made of; none of a disk.
+fn parts_of(root: &Root, name: &str) -> Vec<String> {
+    root.list(&format!("/sys/block/{name}/slaves"))
+}
+
+/// The time of the host's devices.
+fn of_devices(root: &Root, findings: &mut Vec<Finding>) -> Option<Measured> {
+    let devices = devices(root);
     let names: Vec<_> = devices.iter().map(|name| quoted(name)).collect();
     let table = format!("kind = \"diskstats\"\ndevices = [{}]\n", names.join(", "));
     if devices.is_empty() {

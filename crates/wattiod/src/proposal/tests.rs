@@ -1,4 +1,5 @@
 use super::*;
+use crate::doctor::examine;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -135,6 +136,34 @@ fn an_array_stands_for_its_disks() {
     assert_eq!(latency.devices, ["sda", "md0"]);
     assert_eq!((config.name.as_str(), config.groups[0].cores.as_str()), ("storage", "0-3"));
     assert!(config.knobs.is_empty());
+}
+
+/// A cache and its disk, and both paths to a drive, were proposed beside the device that is made of
+/// them: each request counted twice.
+#[test]
+fn what_a_device_is_made_of_does_not_count_beside_it() {
+    let host = Host::new();
+    for name in ["bcache0", "dm-0", "dm-1", "md0", "nvme0c0n1", "nvme0n1", "nvme1n1", "sdb", "sdc"]
+    {
+        host.disk(name, "8");
+    }
+    host.file("/sys/block/nvme0c0n1/hidden", "1\n");
+    host.file("/sys/block/nvme0n1/hidden", "0\n");
+    for (name, part) in [
+        ("bcache0", "sda"),
+        ("bcache0", "nvme1n1"),
+        // An array of encrypted disks, and a volume on the drive.
+        ("md0", "dm-0"),
+        ("dm-0", "sdb"),
+        ("dm-1", "nvme0n1"),
+    ] {
+        host.file(&format!("/sys/block/{name}/slaves/{part}/size"), "8");
+    }
+    let (config, _) = host.propose(None);
+    let Some(LatencyConfig::Diskstats(latency)) = &config.latency else { panic!("{config:?}") };
+    assert_eq!(latency.devices, ["nvme0n1", "sdc", "bcache0", "md0"]);
+    let told = examine(&host.root(), None).into_iter().find(|told| told.what == "source diskstats");
+    assert!(told.is_some_and(|told| told.ok && !told.text.contains("nvme0c0n1")));
 }
 
 #[test]
