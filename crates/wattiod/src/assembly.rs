@@ -4,7 +4,6 @@ use crate::application::{self, ApplicationParts, GroupInfo};
 use crate::compared::Compared;
 use crate::daemon::{Daemon, Mode};
 use crate::shadow::Shadow;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thiserror::Error;
@@ -128,7 +127,9 @@ impl HostParts {
         let topology = limited(topology, &config.knobs);
         let groups = groups::resolve(&config.all_groups(), &topology).map_err(BadInput::new)?;
         let controllable = Controllable::of(&config.knobs, mode);
-        let model = power_model(config, &source.path)?;
+        let model = config.power.model.as_deref();
+        let model = model.map(|name| ledger::power_model(name, &source.path)).transpose();
+        let model = model.map_err(BadInput::new)?;
         let turns_turbo = config.knobs.iter().any(|knob| matches!(knob, KnobConfig::Turbo(_)));
         let turns_turbo = turns_turbo && turbo::switch(root).is_none_or(|switch| switch.is_on);
         let polls = config.applications().into_iter().flat_map(|application| {
@@ -417,13 +418,4 @@ fn settings(safety: &SafetyConfig) -> GovernorSettings {
         },
         ..GovernorSettings::default()
     }
-}
-
-/// The configured power model; its path is relative to the configuration's file, `beside`.
-///
-/// # Errors
-/// [`BadInput`] where it cannot be read.
-pub fn power_model(config: &DaemonConfig, beside: &Path) -> Result<Option<PowerModel>, BadInput> {
-    let named = config.power.model.as_deref();
-    named.map(|name| ledger::power_model(name, beside)).transpose().map_err(BadInput::new)
 }

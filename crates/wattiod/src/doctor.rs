@@ -1,6 +1,6 @@
 //! What this host offers: sources, knobs, meters; what is missing, and how to get it.
 
-use crate::assembly::{Source, fixed_groups, power_model};
+use crate::assembly::{Source, fixed_groups};
 use crate::log::printable_line;
 use crate::shown::check_page;
 use crate::status_text::latency_time;
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use wattio_governor::SourceError;
 use wattio_host::config::DaemonConfig;
 use wattio_host::knobs::{self, power_cap};
+use wattio_host::ledger::power_model;
 use wattio_host::processes::pollers::Threads;
 use wattio_host::sources::LatencyConfig;
 use wattio_host::sources::power::MeterConfig;
@@ -245,8 +246,8 @@ fn parts(config: &DaemonConfig, beside: &Path, root: &Root, topology: &Topology)
             Finding::of(&what, knob.open(root, topology, groups).map(|_| ()), "can be turned")
         }));
     }
-    let model = power_model(config, beside).map(|_| ());
-    if config.power.model.is_some() {
+    if let Some(name) = &config.power.model {
+        let model = power_model(name, beside).map(|_| ());
         findings.push(Finding::of("[power] model", model, "can be read"));
     }
     if let Some(meter) = &config.power.meter {

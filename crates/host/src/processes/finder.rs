@@ -24,8 +24,8 @@ impl Finder {
         Self { root: root.clone(), pattern, others: HashMap::new() }
     }
 
-    /// All that match and that the kernel allows to move, by number: as [`super::find`], but for
-    /// processes that were others when all were asked and have taken a matching name since.
+    /// All that match and that the kernel allows to move, by number, but for processes that were
+    /// others when all were asked and have taken a matching name since.
     pub fn find(&mut self) -> Vec<ProcessId> {
         let known = |(pid, inode): &(u32, u64)| self.others.get(pid) == Some(inode);
         let all = numbered(&self.root, "/proc");

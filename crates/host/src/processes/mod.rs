@@ -80,13 +80,7 @@ pub fn allowed(root: &Root, pid: u32, thread: u32) -> Option<Cpus> {
     list.parse().ok()
 }
 
-/// All that match a pattern and that the kernel allows to move, by number.
-#[must_use]
-pub fn find(root: &Root, pattern: &ProcessPattern) -> Vec<ProcessId> {
-    find_among(root, &pids(root), pattern)
-}
-
-/// The same of some processes.
+/// All of these that match a pattern and that the kernel allows to move, by number.
 fn find_among(root: &Root, pids: &[u32], pattern: &ProcessPattern) -> Vec<ProcessId> {
     let pids = pids.iter().copied();
     let whole = |pid, stat: Stat| {
@@ -189,16 +183,18 @@ mod tests {
     fn processes_are_found_by_name_group_and_thread() {
         let (_folder, root) = host();
         let whole = |pid| ProcessId { pid, thread: None, start: 7 };
-        assert_eq!(find(&root, &ProcessPattern::Comm("*d".into())), [whole(10), whole(30)]);
+        let find = |pattern: &ProcessPattern| find_among(&root, &pids(&root), pattern);
+        assert_eq!(find(&ProcessPattern::Comm("*d".into())), [whole(10), whole(30)]);
         let slice = ProcessPattern::Cgroup("/system.slice/*".into());
-        assert_eq!(find(&root, &slice), [whole(10)]);
+        assert_eq!(find(&slice), [whole(10)]);
         let wal = ProcessId { pid: 10, thread: Some(11), start: 9 };
-        assert_eq!(find(&root, &ProcessPattern::Thread("wal".into())), [wal]);
+        assert_eq!(find(&ProcessPattern::Thread("wal".into())), [wal]);
     }
 
     #[test]
     fn what_the_kernel_keeps_in_place_is_not_found() {
         let (_folder, root) = host();
-        assert_eq!(find(&root, &ProcessPattern::Comm("ksoftirqd*".into())), []);
+        let pattern = ProcessPattern::Comm("ksoftirqd*".into());
+        assert_eq!(find_among(&root, &pids(&root), &pattern), []);
     }
 }
