@@ -24,8 +24,8 @@ const CONFIG: &str = "/etc/wattiod.toml";
 /// Saves the power of a storage server within a latency bound that you state.
 ///
 /// Start with `wattiod doctor` and `wattiod init`, then `wattiod observe`: it acts on nothing and says
-/// what it would save. What `run` changes is saved before the first write and restored on every way out; after a
-/// kill -9 by `wattiod restore` or the next start.
+/// what it would save. What `run` changes is saved before the first write and restored on every way out: after a
+/// kill -9 its keeper restores it at once, or else `wattiod restore` or the next start.
 #[derive(Debug, Parser)]
 #[command(name = "wattiod", version, after_help = EXAMPLES)]
 struct Arguments {
