@@ -106,17 +106,22 @@ impl RestorableWriter {
         Ok((writer, restored))
     }
 
-    /// Applies a knob's assignments in order. Each one is tried independently.
+    /// Applies a knob's assignments in order. Each one is tried independently. Where old values cannot
+    /// be saved, what was saved before is written all the same: a full disk keeps back no core.
     pub fn apply(&mut self, knob: &str, assignments: &[Assignment]) -> Applied {
         let mut applied = Applied::default();
-        if let Err(error) = self.save_before(knob, assignments, &mut applied) {
-            let message = format!("nothing was written: {error}");
+        let kept = self.save_before(knob, assignments, &mut applied);
+        if let Err(error) = &kept {
+            let message =
+                format!("old values cannot be saved, so nothing new was written: {error}");
             applied.notes.push(Note::Failed { knob: knob.to_owned(), message });
-            return applied;
         }
         // All are written before any is waited for, so that values settle in parallel.
         let mut unsettled = Vec::new();
         for assignment in assignments {
+            if kept.is_err() && !self.is_saved(assignment) {
+                continue;
+            }
             match self.write_one(knob, assignment, &mut applied) {
                 Ok(None) => {}
                 Ok(Some(value)) => unsettled.push((&assignment.address, value)),
@@ -261,6 +266,17 @@ impl RestorableWriter {
             new.iter().for_each(|address| self.forget(address));
         }
         kept
+    }
+
+    /// Whether the disk has all that undoing this takes. What a write endangers may be new each time,
+    /// so that one is saved on its way back only.
+    fn is_saved(&self, assignment: &Assignment) -> bool {
+        let Assignment { address, target, endangers } = assignment;
+        let Some(held) = self.held.get(address) else { return false };
+        let Target::Set(value) = target else { return true };
+        let marks = || self.machine.marks(address, &held.original, value);
+        self.machine.same(address, value, &held.original)
+            || (endangers.is_empty() && marks().is_subset(&held.marks))
     }
 
     /// Writes one value, unless it is there already, is not held or has become somebody else's.

@@ -41,6 +41,43 @@ fn the_old_value_is_on_disk_before_the_first_write() {
     assert_eq!(writer.apply("cores", &narrow(&cores_of(0), "3")).writes, 0, "it stands there");
 }
 
+/// One process that was born while the disk was full kept all the others on few cores until it was
+/// freed: nothing of a knob was written, also where the old value was on the disk.
+#[test]
+fn a_full_disk_keeps_back_no_core() {
+    let world = small_world();
+    let marked = Address::new("marked", "0");
+    world.lock().unwrap().places.insert(marked.clone(), "8".to_owned());
+    let (mut writer, _) = open_writer(&world, "boot");
+    writer.apply("cores", &[narrow(&cores_of(0), "3"), narrow(&marked, "3")].concat());
+    writer.apply("cores", &narrow(&marked, "4"));
+    world.lock().unwrap().disk_full = true;
+    let new = narrow(&cores_of(1), "2").remove(0);
+    let applied = writer.apply("cores", &[Assignment::original(cores_of(0)), new.clone()]);
+    assert!(applied.failed());
+    assert_eq!((value(&world, &cores_of(0)).as_str(), applied.writes), ("8", 1));
+    assert_ne!(value(&world, &cores_of(1)), "2", "no snapshot, no write");
+    assert_eq!(writer.held(), 2);
+
+    let turn = |writer: &mut RestorableWriter, mut assignment: Assignment, with: &[Address]| {
+        assignment.endangers = with.to_vec();
+        let address = assignment.address.clone();
+        assert!(writer.apply("cores", &[assignment, new.clone()]).failed());
+        value(&world, &address)
+    };
+    let to = |address: &Address, value: &str| narrow(address, value).remove(0);
+    assert_eq!(turn(&mut writer, to(&marked, "3"), &[]), "3", "its mark is on the disk");
+    assert_eq!(turn(&mut writer, to(&marked, "5"), &[]), "3", "its mark is not");
+    assert_eq!(
+        turn(&mut writer, to(&cores_of(0), "4"), &[frequency_of(0)]),
+        "8",
+        "what it endangers"
+    );
+    assert_eq!(turn(&mut writer, to(&marked, "8"), &[frequency_of(0)]), "8", "the way back");
+    drop(writer);
+    assert_ne!(value(&world, &cores_of(1)), "2");
+}
+
 #[test]
 fn dropping_restores_and_so_does_the_next_start_after_a_kill() {
     let world = small_world();

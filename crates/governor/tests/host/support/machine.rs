@@ -1,6 +1,7 @@
 //! The places of a world, and the disk that keeps the snapshot.
 
 use super::world::{Shared, lock};
+use std::collections::BTreeSet;
 use wattio_governor::{
     Address, Machine, MachineError, MachineView, Snapshot, SnapshotError, SnapshotStore,
 };
@@ -20,6 +21,11 @@ impl MachineView for FakeMachine {
 
     fn same(&self, _: &Address, one: &str, other: &str) -> bool {
         one == other
+    }
+
+    fn marks(&self, address: &Address, _: &str, value: &str) -> BTreeSet<String> {
+        let is_marked = address.scheme() == "marked";
+        is_marked.then(|| value.to_owned()).into_iter().collect()
     }
 
     fn outlives_boot(&self, address: &Address) -> bool {
