@@ -93,6 +93,13 @@ pub trait MachineView: Send {
         BTreeSet::new()
     }
 
+    /// Whether the machine may have made `found` of `original` by itself, at any time since the write
+    /// elsewhere that changes this place as a side effect. What it cannot have made is somebody else's
+    /// and left to them.
+    fn is_side_effect(&self, _address: &Address, _original: &str, _found: &str) -> bool {
+        true
+    }
+
     /// Whether a place consists of many that change one by one, such as the threads of a process:
     /// some may hold their old value and others not, and somebody else may have changed some.
     fn has_parts(&self, _address: &Address) -> bool {

@@ -3,6 +3,7 @@
 
 mod outcome;
 mod restore;
+mod side_effects;
 
 pub use outcome::{Applied, Note, Restored, Unrestored};
 
@@ -21,6 +22,8 @@ struct Held {
     marks: BTreeSet<String>,
     /// Places that writes here change as a side effect.
     endangers: BTreeSet<Address>,
+    /// What was found here after the last write elsewhere that endangers it.
+    effect: Written,
     /// When it was saved, among the others.
     rank: u64,
 }
@@ -36,7 +39,7 @@ impl Held {
     }
 }
 
-/// What is known of the last write to a held place.
+/// What is known of the last write to a held place, or of the last one that endangers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Written {
     /// There was none.
@@ -60,6 +63,8 @@ pub struct RestorableWriter {
     inspected: Option<Address>,
     /// How many places were held, or asked of, at the last sweep for those that are gone.
     swept: usize,
+    /// Whether the disk has old values that are not to be put back any more.
+    outdated: bool,
 }
 
 /// The next sweep comes once this many places more than twice those of the last one are held.
@@ -90,6 +95,7 @@ impl RestorableWriter {
             rank: 0,
             inspected: None,
             swept: 0,
+            outdated: false,
         };
         let Some(snapshot) = left_behind else { return Ok((writer, Restored::default())) };
         let unknown = boot_id.is_empty() || snapshot.boot_id.is_empty();
@@ -132,6 +138,11 @@ impl RestorableWriter {
             if let Err(error) = self.settle(address, &value) {
                 self.note_failure(knob, error, &mut applied);
             }
+        }
+        self.forget_restored();
+        if self.outdated {
+            // If this fails, the snapshot holds some old values too many; the next call tries again.
+            let _ = self.keep();
         }
         applied
     }
@@ -218,7 +229,11 @@ impl RestorableWriter {
         }
         for Assignment { address, target, endangers } in assignments {
             let Target::Set(value) = target else { continue };
-            if !self.released.contains(address) && !self.held.contains_key(address) {
+            if self.released.contains(address) {
+                continue;
+            }
+            self.leave_side_effects_to_others(endangers.iter().chain([address]));
+            if !self.held.contains_key(address) {
                 match self.machine.read(address) {
                     Ok(found) if self.machine.same(address, &found, value) => continue,
                     Ok(found) => {
@@ -256,7 +271,7 @@ impl RestorableWriter {
         if self.held.len() > 2 * self.swept + UNSWEPT_MAX {
             self.sweep();
         }
-        let kept = self.store.save(&self.snapshot());
+        let kept = self.keep();
         if kept.is_err() {
             for (address, mark) in &marked {
                 if let Some(held) = self.held.get_mut(address) {
@@ -319,6 +334,8 @@ impl RestorableWriter {
 
     /// Writes and reads back; returns whether the value is in force already.
     fn write_and_note(&mut self, address: &Address, value: &str) -> Result<bool, MachineError> {
+        let endangered = self.held.get(address).map(|held| held.endangers.clone());
+        self.leave_side_effects_to_others(endangered.iter().flatten());
         if let Some(held) = self.held.get_mut(address) {
             // Whatever comes of the write, what is found next is not somebody else's.
             held.written = Written::Unread;
@@ -348,32 +365,12 @@ impl RestorableWriter {
         Err(MachineError::Refused { address: address.clone(), message })
     }
 
-    /// Takes note of what a write changed, here and at the places it endangers, and puts those back
-    /// once the old value stands here again: what was saved last first, as at a restore.
+    /// Takes note of what a write changed, here and at the places it endangers.
     fn note_write(&mut self, address: &Address, found: String) {
         let Some(held) = self.held.get_mut(address) else { return };
         let back = self.machine.same(address, &found, &held.original);
         held.written = Written::Read(found);
-        let endangered = held.endangers.clone();
-        let rank = |address: &Address| self.held.get(address).map_or(0, |held| held.rank);
-        let mut endangered: Vec<_> = endangered.into_iter().map(|a| (rank(&a), a)).collect();
-        endangered.sort_by(|a, b| b.cmp(a));
-        for (_, endangered) in endangered {
-            let found = self.machine.read(&endangered);
-            let Some(held) = self.held.get_mut(&endangered) else { continue };
-            if held.written != Written::Nothing {
-                // Another knob of ours writes there too and takes care of it.
-                held.written = found.map_or(Written::Unread, Written::Read);
-                continue;
-            }
-            let Ok(found) = found else { continue };
-            if back && !self.machine.same(&endangered, &found, &held.original) {
-                // Refused as long as another core is off; tried again when that one returns, and
-                // at the restore, where a failure is told.
-                let original = held.original.clone();
-                let _ = self.machine.write(&endangered, &original);
-            }
-        }
+        self.note_side_effects(address, back);
     }
 
     /// Releases a place that no longer holds what was written, after putting back whatever part of
@@ -390,8 +387,9 @@ impl RestorableWriter {
             self.forget(address);
         }
         self.released.insert(address.clone());
-        // If this fails, the snapshot holds one old value too many; the next write tries again.
-        let _ = self.store.save(&self.snapshot());
+        // If this fails, the snapshot holds one old value too many; the next call tries again.
+        self.outdated = true;
+        let _ = self.keep();
         let (address, written) = (address.clone(), written.to_owned());
         Some(Note::Foreign { knob, address, written, found })
     }
@@ -418,7 +416,8 @@ impl RestorableWriter {
         let (knob, rank) = (knob.to_owned(), self.rank);
         let written = Written::Nothing;
         let (marks, endangers) = (BTreeSet::new(), BTreeSet::new());
-        let held = Held { knob, original, written, marks, endangers, rank };
+        let effect = Written::Nothing;
+        let held = Held { knob, original, written, marks, endangers, effect, rank };
         self.held.insert(address, held);
     }
 
@@ -434,6 +433,13 @@ impl RestorableWriter {
     fn forget(&mut self, address: &Address) {
         self.held.remove(address);
         self.asked.remove(address);
+    }
+
+    /// Brings the disk up to date.
+    fn keep(&mut self) -> Result<(), SnapshotError> {
+        self.store.save(&self.snapshot())?;
+        self.outdated = false;
+        Ok(())
     }
 
     fn snapshot(&self) -> Snapshot {

@@ -48,8 +48,9 @@ impl RestorableWriter {
         }
         if self.held.is_empty() {
             self.store.clear()?;
+            self.outdated = false;
         } else {
-            self.store.save(&self.snapshot())?;
+            self.keep()?;
         }
         Ok(outcome)
     }
@@ -77,7 +78,9 @@ impl RestorableWriter {
         for (address, held) in &self.held {
             let unknown = match held.written {
                 Written::Read(_) => false,
-                Written::Nothing => held.marks.is_empty(),
+                Written::Nothing => {
+                    held.marks.is_empty() && !matches!(held.effect, Written::Read(_))
+                }
                 Written::Unread => true,
             };
             if unknown || self.machine.has_parts(address) {
@@ -87,8 +90,11 @@ impl RestorableWriter {
             if self.machine.same(address, &found, &held.original) {
                 continue;
             }
-            let ours = match &held.written {
-                Written::Read(written) => self.machine.took(address, written, &found),
+            let ours = match (&held.written, &held.effect) {
+                (Written::Read(written), _) => self.machine.took(address, written, &found),
+                (_, Written::Read(seen)) => {
+                    self.is_side_effect(address, &held.original, seen, &found)
+                }
                 _ => self.machine.put_back(address, &held.original, &held.marks, &found) != found,
             };
             if !ours {

@@ -241,11 +241,100 @@ fn side_effects_are_put_back_once_the_cause_is_gone() {
     assert!(writer.inspect(5).is_empty(), "our own side effect is not somebody else");
     writer.apply("cpu.online", &assignment("1"));
     assert_eq!(value(&world, &set), "0-1");
+    let saved = world.lock().unwrap().snapshot.clone().unwrap().saved;
+    assert_eq!(saved.len(), 1, "nothing endangers it now: {saved:?}");
 
     writer.apply("cpu.online", &assignment("0"));
     world.lock().unwrap().places.insert(set.clone(), "0".to_owned());
-    drop(writer);
+    writer.restore().unwrap();
     assert_eq!((value(&world, &online).as_str(), value(&world, &set).as_str()), ("1", "0-1"));
+
+    // What somebody else sets there later was taken for the side effect of the first time.
+    for end in ["full speed", "stop", "kill"] {
+        world.lock().unwrap().places.insert(set.clone(), "0-1".to_owned());
+        writer.apply("cpu.online", &assignment("0"));
+        world.lock().unwrap().places.insert(set.clone(), "0".to_owned());
+        writer.apply("cpu.online", &assignment("1"));
+        world.lock().unwrap().places.insert(set.clone(), "0".to_owned());
+        match end {
+            "full speed" => {
+                writer.apply("cpu.online", &assignment("0"));
+                writer.apply("cpu.online", &assignment("1"));
+            }
+            "stop" => {}
+            _ => {
+                std::mem::forget(writer);
+                writer = open_writer(&world, "boot").0;
+            }
+        }
+        assert_eq!(value(&world, &set), "0", "{end}");
+        writer.restore().unwrap();
+        assert_eq!(value(&world, &set), "0", "{end}");
+    }
+}
+
+/// One core returns while another leaves, and both change a set: it was endangered all the time.
+#[test]
+fn what_is_endangered_by_two_writes_is_held_until_both_are_undone() {
+    let world = small_world();
+    let cores = ["1", "2"].map(|cpu| Address::new("cpu", cpu));
+    let set = Address::new("set", "others");
+    {
+        let mut world = world.lock().unwrap();
+        world.places.extend(cores.iter().map(|core| (core.clone(), "1".to_owned())));
+        world.places.insert(set.clone(), "0-2".to_owned());
+    }
+    let turn = |writer: &mut RestorableWriter, values: [&str; 2]| {
+        let assignment = |(core, value): (&Address, &str)| Assignment {
+            endangers: vec![set.clone()],
+            ..Assignment::new(core.clone(), value)
+        };
+        let assignments: Vec<_> = cores.iter().zip(values).map(assignment).collect();
+        assert_eq!(writer.apply("cpu.online", &assignments).notes, []);
+    };
+    let (mut writer, _) = open_writer(&world, "boot");
+    turn(&mut writer, ["0", "1"]);
+    world.lock().unwrap().places.insert(set.clone(), "0,2".to_owned());
+    turn(&mut writer, ["1", "0"]);
+    world.lock().unwrap().places.insert(set.clone(), "0-1".to_owned());
+    std::mem::forget(writer);
+    drop(open_writer(&world, "boot"));
+    assert_eq!(value(&world, &set), "0-2");
+}
+
+/// As long as a core is off, what the kernel cannot have made of a place is somebody else's.
+#[test]
+fn what_somebody_else_sets_at_an_endangered_place_is_his() {
+    let world = small_world();
+    let (online, told) = (Address::new("cpu", "1"), Address::new("told", "others"));
+    let assignment = |value: &str| {
+        let mut assignment = Assignment::new(online.clone(), value);
+        assignment.endangers = vec![told.clone()];
+        vec![assignment]
+    };
+    for end in ["full speed", "again", "stop"] {
+        {
+            let mut world = world.lock().unwrap();
+            world.places.insert(online.clone(), "1".to_owned());
+            world.places.insert(told.clone(), "0-1".to_owned());
+        }
+        let (mut writer, _) = open_writer(&world, "boot");
+        writer.apply("cpu.online", &assignment("0"));
+        world.lock().unwrap().places.insert(told.clone(), "theirs".to_owned());
+        match end {
+            "full speed" => {
+                drop(writer.apply("cpu.online", &[Assignment::original(online.clone())]))
+            }
+            "again" => {
+                writer.apply("cpu.online", &assignment("0"));
+                let saved = world.lock().unwrap().snapshot.clone().unwrap().saved;
+                assert_eq!(saved.last().map(|saved| saved.value.as_str()), Some("theirs"));
+            }
+            _ => assert_eq!(writer.restore().unwrap().foreign.first(), Some(&told)),
+        }
+        drop(writer);
+        assert_eq!(value(&world, &told), "theirs", "{end}");
+    }
 }
 
 /// The host that is stuck below full speed was taken for one at full speed, and what it did for the

@@ -179,6 +179,11 @@ pub(super) fn rounded(path: &str, value: &str, found: &str) -> bool {
     }
 }
 
+/// Whether a file holds a list of processors.
+pub(super) fn is_list(path: &str) -> bool {
+    Form::of(path) == Form::Cpus
+}
+
 /// Whether two lists name the same processors.
 pub(super) fn same_cpus(one: &str, other: &str) -> bool {
     matches!((one.parse::<Cpus>(), other.parse::<Cpus>()), (Ok(one), Ok(other)) if one == other)

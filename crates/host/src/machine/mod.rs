@@ -30,10 +30,11 @@ pub use nvme::NvmeTool;
 
 use crate::Root;
 use crate::kept_files::KeptFiles;
+use crate::topology::CPU_FOLDER;
 use error::AccessError;
 use program::Budget;
 use std::collections::BTreeSet;
-use wattio_governor::{Address, Machine, MachineError, MachineView, Saved};
+use wattio_governor::{Address, Cpus, Machine, MachineError, MachineView, Saved};
 use wattio_units::Seconds;
 
 /// The host that the process runs on, or a folder that is shaped like one.
@@ -77,6 +78,21 @@ impl LinuxMachine {
     pub fn telling(mut self, told: fn(&Address, &str)) -> Self {
         self.told = Some(told);
         self
+    }
+}
+
+impl LinuxMachine {
+    /// Whether a list of processors is another without some that are off: version 1 control groups lose
+    /// these, before 6.10 some time after. What cannot be told may be so.
+    fn lost_those_off(&self, original: &str, found: &str) -> bool {
+        let online = self.root.read(&format!("{CPU_FOLDER}/online"));
+        let cpus = |text: &str| text.parse::<Cpus>().ok();
+        let (Some(original), Some(found), Some(online)) =
+            (cpus(original), cpus(found), online.ok().as_deref().and_then(cpus))
+        else {
+            return true;
+        };
+        found.without(&original).is_empty() && !original.without(&found).meets(&online)
     }
 }
 
@@ -128,6 +144,15 @@ impl MachineView for LinuxMachine {
     fn took(&self, address: &Address, value: &str, found: &str) -> bool {
         let rounded = address.scheme() == "file" && file::rounded(address.rest(), value, found);
         rounded || self.same(address, value, found)
+    }
+
+    fn is_side_effect(&self, address: &Address, original: &str, found: &str) -> bool {
+        match address.scheme() {
+            "cpuset" => self.lost_those_off(original, found),
+            "file" if file::is_list(address.rest()) => self.lost_those_off(original, found),
+            // A thread is moved when it wakes, and a frequency settles: they change when they like.
+            _ => true,
+        }
     }
 
     fn marks(&self, address: &Address, original: &str, value: &str) -> BTreeSet<String> {
@@ -220,6 +245,36 @@ mod tests {
         let mut machine = LinuxMachine::new(Root::default(), &[]).unwrap();
         let message = machine.read(&Address::new("ftp", "x")).unwrap_err().to_string();
         assert!(message.contains("\"cpuset\""), "{message}");
+    }
+
+    /// What an operator sets while a processor is off was put back when it returned.
+    #[test]
+    fn what_processors_that_are_off_explain_is_no_bodys_doing() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let machine = LinuxMachine::new(root.clone(), &[]).unwrap();
+        let explains = |place: &str, found: &str| {
+            let (scheme, rest) = place.split_once(':').unwrap();
+            machine.is_side_effect(&Address::new(scheme, rest), "0-3", found)
+        };
+        let (set, irq) =
+            ("cpuset:/sys/fs/cgroup/a/cpuset.cpus", "file:/proc/irq/7/smp_affinity_list");
+        assert!(explains(set, "0"), "nothing tells what is online");
+        std::fs::create_dir_all(root.path(CPU_FOLDER)).unwrap();
+        std::fs::write(root.path(&format!("{CPU_FOLDER}/online")), "0-1,4-7\n").unwrap();
+        for place in [set, irq] {
+            for found in ["0-1", "0-1,3", "0-3"] {
+                assert!(explains(place, found), "{place} {found}");
+            }
+            for found in ["0", "0-1,4", "4-7", ""] {
+                assert!(!explains(place, found), "{place} {found}");
+            }
+        }
+        for place in
+            ["affinity:7@7", "file:/sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq"]
+        {
+            assert!(explains(place, "0"), "{place}");
+        }
     }
 
     /// 2401000 lets acpi-cpufreq boost. It was taken for the 2400000 that a knob had written on the

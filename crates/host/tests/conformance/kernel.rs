@@ -113,6 +113,10 @@ impl MachineView for Kernel {
         self.linux.took(address, value, found)
     }
 
+    fn is_side_effect(&self, address: &Address, original: &str, found: &str) -> bool {
+        self.linux.is_side_effect(address, original, found)
+    }
+
     fn outlives_boot(&self, address: &Address) -> bool {
         self.linux.outlives_boot(address)
     }

@@ -23,6 +23,10 @@ impl MachineView for FakeMachine {
         one == other
     }
 
+    fn is_side_effect(&self, address: &Address, _: &str, _: &str) -> bool {
+        address.scheme() != "told"
+    }
+
     fn marks(&self, address: &Address, _: &str, value: &str) -> BTreeSet<String> {
         let is_marked = address.scheme() == "marked";
         is_marked.then(|| value.to_owned()).into_iter().collect()
