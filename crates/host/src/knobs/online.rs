@@ -31,7 +31,8 @@ struct OnlineKnob {
     root: Root,
     /// Processors that may go offline, by physical core; the last of the list goes first.
     units: Vec<Cpus>,
-    /// The processors offline for a set of active ones, so that the host is not searched again.
+    /// The processors offline for a set of active ones, so that the host is not searched again while
+    /// they are off. What runs may need others by the time that they are to leave again.
     decided: Option<(Cpus, Cpus)>,
 }
 
@@ -123,8 +124,11 @@ impl Knob for OnlineKnob {
         let online: Cpus = read.parse().unwrap_or_default();
         let active = setting.groups.iter().fold(Cpus::default(), |all, g| all.or(&g.active));
         let leaving = match &self.decided {
-            _ if setting.full_speed => Cpus::default(),
-            Some((then, leaving)) if *then == active => leaving.clone(),
+            _ if setting.full_speed => {
+                self.decided = None;
+                Cpus::default()
+            }
+            Some((then, leaving)) if *then == active && !leaving.meets(&online) => leaving.clone(),
             _ => {
                 let leaving = self.leaving(&active, &online);
                 self.decided = Some((active, leaving.clone()));

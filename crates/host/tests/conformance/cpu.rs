@@ -781,3 +781,33 @@ fn cores_that_must_stay_stay() {
     let message = tree.knob("kind = 'cpu.online'\naccept_hotplug = true", half).err().unwrap();
     assert!(message.contains("both threads of a core"), "{message}");
 }
+
+/// The decision of before was kept: the kernel moved the container's tasks out of it, for good.
+#[test]
+fn a_core_that_something_needs_since_stays() {
+    for full_between in [false, true] {
+        let tree = Tree::new().split();
+        std::fs::remove_dir_all(tree.path("/sys/block/nvme0n1")).unwrap();
+        tree.write("/sys/fs/cgroup/cpuset/s.slice/etcd.service/below/cpuset.cpus", "0-7");
+        let mut machine = tree.machine();
+        let mut knob = tree.knob("kind = 'cpu.online'\naccept_hotplug = true", ONE).unwrap();
+        let mut off = |setting: &Setting| {
+            let assignments = knob.assignments(setting, &mut *machine).unwrap();
+            let off = values(&assignments).into_iter().filter(|(_, value)| *value == "0");
+            let cpu = |path: &str| path.trim_matches(|c: char| !c.is_ascii_digit()).parse::<u32>();
+            off.map(|(path, _)| cpu(path).unwrap()).collect::<wattio_governor::Cpus>()
+        };
+        let few = setting(&["0-1,4-5"], 1e9);
+        assert_eq!(off(&few), cpus("2-3,6-7"));
+        tree.write(&format!("{CPU}/online"), "0-1,4-5");
+        assert_eq!(off(&few), cpus("2-3,6-7"), "they are off");
+        tree.write(&format!("{CPU}/online"), "0-7");
+        if full_between {
+            assert_eq!(off(&full_speed(&["0-7"])), cpus(""));
+        }
+        let container = "/sys/fs/cgroup/cpuset/container";
+        tree.write(&format!("{container}/cpuset.cpus"), "6");
+        tree.write(&format!("{container}/cpuset.effective_cpus"), "6");
+        assert_eq!(off(&few), cpus("3,7"), "the last one of a control group, and its sibling");
+    }
+}
