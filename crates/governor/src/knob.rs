@@ -126,6 +126,12 @@ pub trait MachineView: Send {
         Vec::new()
     }
 
+    /// Whether writing there may take many seconds, as for a drive that has to spin up. Such places are
+    /// put back after all others, and nothing else waits for them.
+    fn is_slow(&self, _address: &Address) -> bool {
+        false
+    }
+
     /// Whether what was written outlives a restart of the machine.
     fn outlives_boot(&self, address: &Address) -> bool;
 
@@ -207,7 +213,10 @@ pub struct Assignment {
 /// When a knob is applied, relative to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
-    /// Moves work between cores: first when slowing down, last when speeding up.
+    /// May wait for what it turns, drives that spin up or commands: first when slowing down, last when
+    /// speeding up, so that nothing else waits for it.
+    Slow,
+    /// Moves work between cores: before all that slows them, after all that speeds them up.
     Placement,
     /// Changes how fast things are.
     Speed,

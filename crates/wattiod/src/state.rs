@@ -2,16 +2,18 @@
 
 use crate::keeper;
 use crate::log::detail;
+use sd_notify::NotifyState;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 use thiserror::Error;
-use wattio_governor::{RestorableWriter, Restored, SnapshotError};
+use wattio_governor::{Address, RestorableWriter, Restored, SnapshotError};
 use wattio_host::config::DaemonConfig;
 use wattio_host::hold;
 pub use wattio_host::hold::{Locks, describe};
 use wattio_host::knobs::KnobConfig;
 use wattio_host::lock::{LockError, is_live};
+use wattio_host::machine::is_slow;
 use wattio_host::sources::tracepoint;
 use wattio_host::{LinuxMachine, Root};
 
@@ -62,6 +64,15 @@ fn patience(holder: Option<u32>) -> Duration {
     }
 }
 
+/// What is told before each write. Drives that spin up one after another may take longer than the
+/// watchdog waits for a cycle, and each is given its time.
+fn before_write(address: &Address, value: &str) {
+    detail(|| format!("writes {value:?} to {address}"));
+    if is_slow(address) {
+        let _ = sd_notify::notify(&[NotifyState::Watchdog]);
+    }
+}
+
 /// Takes over the machine: restores what an earlier run left, and is ready to write then.
 ///
 /// # Errors
@@ -77,7 +88,7 @@ pub fn take_hold(
     let machine = LinuxMachine::new(root.clone(), &commands)
         .map_err(|error| StateError::Commands(error.to_string()))?
         .with_drives(knobs().filter_map(KnobConfig::drives).collect())
-        .telling(|address, value| detail(|| format!("writes {value:?} to {address}")));
+        .telling(before_write);
     // What a killed daemon had the kernel record.
     tracepoint::remove_stale(root);
     Ok(hold::take_hold(folder, machine, root, locks)?)

@@ -24,8 +24,8 @@ type Waiting = (bool, u64, Address);
 impl RestorableWriter {
     /// Puts every old value back, each by itself, and reads it back. Places depend on each other
     /// (no set of processors takes a core that is off), so the rest is tried again as long as that
-    /// helps. Places with parts go last: whose the parts are only shows once everything else is
-    /// restored.
+    /// helps. Places with parts go after the others: whose the parts are only shows once everything else
+    /// is restored. Only slow places go after them, as nothing is to wait for a drive that spins up.
     ///
     /// # Errors
     /// When the snapshot could not be brought up to date; the machine is restored all the same.
@@ -41,11 +41,13 @@ impl RestorableWriter {
         let parents = self.snapshot().saved;
         self.adopt(&parents);
         for _ in 0..GENERATIONS_MAX {
-            self.restore_held(&mut outcome);
+            outcome.left.clear();
+            self.restore_held(false, &mut outcome);
             if self.adopt(&parents).is_empty() {
                 break;
             }
         }
+        self.restore_held(true, &mut outcome);
         if self.held.is_empty() {
             self.store.clear()?;
             self.outdated = false;
@@ -55,19 +57,21 @@ impl RestorableWriter {
         Ok(outcome)
     }
 
-    /// Puts back what is held, as far as that is possible.
-    fn restore_held(&mut self, outcome: &mut Restored) {
+    /// Puts back what is held of the places that are slow, or of the others, as far as that is possible.
+    fn restore_held(&mut self, slow: bool, outcome: &mut Restored) {
         let rank = |(address, held): (&Address, &Held)| {
             (!self.machine.has_parts(address), held.rank, address.clone())
         };
-        let mut waiting: Vec<_> = self.held.iter().map(rank).collect();
+        let these = self.held.iter().filter(|(address, _)| self.machine.is_slow(address) == slow);
+        let mut waiting: Vec<_> = these.map(rank).collect();
         waiting.sort_by(|a, b| b.cmp(a));
-        loop {
+        let left_before = outcome.left.len();
+        while !waiting.is_empty() {
             let before = waiting.len();
             self.machine.share_time(false);
-            outcome.left.clear();
+            outcome.left.truncate(left_before);
             waiting = self.restore_all(waiting, outcome);
-            if waiting.is_empty() || waiting.len() == before {
+            if waiting.len() == before {
                 break;
             }
         }

@@ -1,14 +1,14 @@
 //! Saving, writing, letting go and restoring, place by place.
 
-use crate::support::{cores_of, frequency_of, governor, machine, open_writer, pace, world};
+use crate::support::{cores_of, frequency_of, governor, knobs, machine, open_writer, pace, world};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wattio_governor::{
-    Address, Assignment, Machine, MachineError, MachineView, Note, RestorableWriter, Snapshot,
-    SnapshotError, SnapshotStore,
+    Actuator, Address, Assignment, Cpus, GroupSetting, Machine, MachineError, MachineView, Note,
+    RestorableWriter, Setting, Snapshot, SnapshotError, SnapshotStore,
 };
-use wattio_law::{GroupObservation, LatencyObservation, Observation};
+use wattio_law::{DriveAction, GroupObservation, LatencyObservation, Observation};
 use wattio_plant::{SMALL, Server};
 use wattio_units::{Hertz, Seconds};
 
@@ -391,6 +391,65 @@ fn while_a_knob_is_stuck_no_window_counts() {
     assert!(!world.lock().unwrap().shares_time, "a restore waits for each as long as it may take");
     let at_end = world.lock().unwrap().places_at_end[&cores_of(0)].clone();
     assert_eq!(at_end, "8", "restored before a source may wait for its thread");
+}
+
+/// Cores came back once all disks had spun up, one after another.
+#[test]
+fn no_core_waits_for_a_drive() {
+    let world = small_world();
+    let writer = open_writer(&world, "boot").0;
+    let mut actuator = Actuator { knobs: knobs(&world), writer };
+    let group = |active: &str, hertz| {
+        let active: Cpus = active.parse().unwrap();
+        vec![GroupSetting { active, frequency: Hertz(hertz) }; 2]
+    };
+    let idle = Setting {
+        groups: group("0", 1e9),
+        drives: DriveAction::Asleep,
+        background: vec![],
+        background_share: 1.0,
+        full_speed: false,
+        at_full: Cpus::default(),
+        held_back: vec![],
+    };
+    let full = Setting {
+        groups: group("0-7", 3e9),
+        drives: DriveAction::Own,
+        full_speed: true,
+        ..idle.clone()
+    };
+    let busy = Setting { drives: DriveAction::Own, ..idle.clone() };
+    for stops in [false, true] {
+        // Drives are the last to be saved, and were put back first.
+        for setting in [&busy, &idle] {
+            assert_eq!(actuator.turn(setting, false, false).notes, []);
+        }
+        world.lock().unwrap().writes.clear();
+        if stops {
+            assert_eq!(actuator.writer.restore().unwrap().left, []);
+        } else {
+            assert_eq!(actuator.turn(&full, true, false).notes, []);
+        }
+        let writes = std::mem::take(&mut world.lock().unwrap().writes);
+        let order: Vec<_> = writes.iter().map(|(address, _)| address.scheme()).collect();
+        let (last, before) = order.split_last().unwrap();
+        assert_eq!((*last, before.contains(&"cores")), ("drives", true), "{order:?}");
+        assert!(!before.contains(&"drives"), "{order:?}");
+    }
+}
+
+/// A drive that takes nothing is told with what else could not be put back, and keeps nobody waiting.
+#[test]
+fn what_is_left_is_told_of_slow_places_and_of_others() {
+    let world = small_world();
+    let drives = crate::support::drives();
+    let (mut writer, _) = open_writer(&world, "boot");
+    writer.apply("cores", &[narrow(&cores_of(0), "3"), narrow(&cores_of(1), "3")].concat());
+    writer.apply("drives", &narrow(&drives, "asleep"));
+    world.lock().unwrap().refusing.extend([cores_of(0), drives.clone()]);
+    let restored = writer.restore().unwrap();
+    let left: Vec<_> = restored.left.iter().map(|left| left.saved.address.clone()).collect();
+    assert_eq!((left, restored.restored.len()), (vec![cores_of(0), drives], 1));
 }
 
 /// Keeps what a disk would, and counts what was written to it.

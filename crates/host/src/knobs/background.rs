@@ -14,7 +14,7 @@ use super::table::{KnobFile, files_of};
 use crate::Root;
 use crate::groups::check_cgroup;
 use crate::machine::command::PAUSED;
-use crate::machine::{Cgroups, CommandConfig};
+use crate::machine::{Cgroups, CommandConfig, is_slow};
 use crate::processes;
 use serde::Deserialize;
 use wattio_governor::{Address, Assignment, Knob, Layer, MachineError, MachineView, Setting};
@@ -147,7 +147,8 @@ impl Knob for BackgroundKnob {
     }
 
     fn layer(&self) -> Layer {
-        Layer::Speed
+        let has_commands = self.paused.iter().any(|(address, _)| is_slow(address));
+        if has_commands { Layer::Slow } else { Layer::Speed }
     }
 
     fn assignments(

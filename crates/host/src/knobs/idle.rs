@@ -331,7 +331,7 @@ impl Knob for IdleKnob {
     }
 
     fn layer(&self) -> Layer {
-        Layer::Speed
+        Layer::Slow
     }
 
     fn assignments(

@@ -184,6 +184,13 @@ pub(super) fn is_list(path: &str) -> bool {
     Form::of(path) == Form::Cpus
 }
 
+/// Whether a file says how a drive or its link sleeps. All of a disk's are kept in their order: one that
+/// is to start its disk does so only as long as it may stop it (`sd.c`, `sd_resume`).
+pub(super) fn is_of_drive(path: &str) -> bool {
+    let of_disk = path.strip_prefix("/sys/block/").is_some_and(|rest| rest.contains("/device/"));
+    of_disk || path.starts_with("/sys/class/nvme/") || path.starts_with("/sys/class/scsi_host/")
+}
+
 /// Whether two lists name the same processors.
 pub(super) fn same_cpus(one: &str, other: &str) -> bool {
     matches!((one.parse::<Cpus>(), other.parse::<Cpus>()), (Ok(one), Ok(other)) if one == other)

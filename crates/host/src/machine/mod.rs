@@ -96,6 +96,17 @@ impl LinuxMachine {
     }
 }
 
+/// Whether writing to a place may take many seconds: a drive answers once it has woken up, and a command
+/// takes as long as it likes.
+#[must_use]
+pub fn is_slow(address: &Address) -> bool {
+    match address.scheme() {
+        "command" | "nvme" => true,
+        "file" => file::is_of_drive(address.rest()),
+        _ => false,
+    }
+}
+
 /// The error for an address of an unknown scheme, from an edited or foreign snapshot.
 fn unknown(address: &Address) -> AccessError {
     AccessError::refused(format!(
@@ -183,6 +194,10 @@ impl MachineView for LinuxMachine {
 
     fn heirs(&mut self, of: &[Saved]) -> Vec<Saved> {
         affinity::heirs(&self.root, of)
+    }
+
+    fn is_slow(&self, address: &Address) -> bool {
+        is_slow(address)
     }
 
     fn outlives_boot(&self, address: &Address) -> bool {

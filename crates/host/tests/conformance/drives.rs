@@ -2,7 +2,7 @@
 
 use super::tree::Tree;
 use super::{Store, Subject, full_speed, idle, setting};
-use wattio_governor::{Assignment, Machine, RestorableWriter, Setting, Target};
+use wattio_governor::{Assignment, Layer, Machine, RestorableWriter, Setting, Target};
 use wattio_host::LinuxMachine;
 use wattio_host::knobs::{KnobConfig, drive_sleep};
 use wattio_law::DriveSleep;
@@ -65,6 +65,10 @@ fn drives_sleep_in_idle_only() {
         assert_eq!(written(&tree, knob, &idle()), asks);
         let busy = written(&tree, knob, &setting(&[], 1e9));
         assert!(busy.iter().all(|text| text.ends_with("original")), "{busy:?}");
+        let (mut opened, mut machine) = (tree.knob(knob, "").unwrap(), tree.machine());
+        assert_eq!(opened.layer(), Layer::Slow);
+        let places = opened.assignments(&idle(), &mut *machine).unwrap();
+        assert!(places.iter().all(|place| machine.is_slow(&place.address)), "restored last");
         let subject = Subject {
             machine: &|| tree.machine(),
             knobs: &|| vec![tree.knob(knob, "").unwrap()],

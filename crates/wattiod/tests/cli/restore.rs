@@ -1,8 +1,9 @@
 //! Old values put back from a snapshot.
 
-use super::support::{GOOD, Place, said};
+use super::support::{GOOD, Place, Running, said};
 use serde_json::Value;
 use std::fs;
+use std::os::unix::net::UnixDatagram;
 
 #[test]
 fn where_nothing_was_changed_nothing_is_restored() {
@@ -83,6 +84,51 @@ fn a_processor_that_is_off_is_told_and_its_limit_is_put_back_later() {
     assert!(code == 0 && text.contains("policy2/scaling_max_freq to \"2600000\""), "{text}");
     assert_eq!(fs::read_to_string(limit(2)).unwrap(), "2600000");
     assert!(!place.path("state/snapshot.json").exists());
+}
+
+/// Disks that spin up one after another took longer than the watchdog waits, and what else there was to
+/// put back waited for them.
+#[test]
+fn drives_come_last_and_each_is_given_its_time() {
+    let place = Place::new(GOOD);
+    let file = |path: &str| place.path("root").join(path.trim_start_matches('/'));
+    let disk = |name: &str| format!("/sys/block/{name}/device/power/control");
+    let places = [
+        ("/sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq", "800000", "2600000"),
+        (&disk("sda"), "auto", "on"),
+        (&disk("sdb"), "auto", "on"),
+    ];
+    let mut saved = Vec::new();
+    for (path, now, value) in places {
+        fs::create_dir_all(file(path).parent().unwrap()).unwrap();
+        fs::write(file(path), now).unwrap();
+        let address = format!("file:{path}");
+        saved.push(serde_json::json!({"address": address, "value": value, "knob": "any"}));
+    }
+    let snapshot = serde_json::json!({"version": 2, "boot_id": "", "saved": saved});
+    fs::create_dir(place.path("state")).unwrap();
+    fs::write(place.path("state/snapshot.json"), snapshot.to_string()).unwrap();
+    let manager = UnixDatagram::bind(place.path("notify")).unwrap();
+    manager.set_nonblocking(true).unwrap();
+    let restore = format!(
+        "NOTIFY_SOCKET={} exec {} --root {} restore {} --state {} --verbose",
+        place.text("notify"),
+        env!("CARGO_BIN_EXE_wattiod"),
+        place.text("root"),
+        place.text("wattiod.toml"),
+        place.text("state")
+    );
+    let ended = Running::shell(&restore).end();
+    let told = String::from_utf8(ended.stderr).unwrap();
+    let writes: Vec<_> = told.lines().filter_map(|line| line.split_once("writes ")).collect();
+    let order = ["scaling_max_freq", "sdb/device/power/control", "sda/device/power/control"];
+    assert_eq!(writes.len(), order.len(), "{told}");
+    assert!(writes.iter().zip(order).all(|((_, what), place)| what.ends_with(place)), "{told}");
+    let (mut fed, mut bytes) = (0, [0; 64]);
+    while let Ok(count) = manager.recv(&mut bytes) {
+        fed += u32::from(bytes[..count].starts_with(b"WATCHDOG=1"));
+    }
+    assert_eq!(fed, 2, "once for each drive");
 }
 
 #[test]

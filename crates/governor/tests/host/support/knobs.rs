@@ -49,6 +49,10 @@ fn knob(
 pub fn knobs(world: &Shared) -> Vec<Box<dyn Knob>> {
     let world = world.clone();
     vec![
+        knob("drives", Layer::Slow, |setting| {
+            let (name, _) = DRIVES.iter().find(|(_, action)| *action == setting.drives).unwrap();
+            vec![(drives(), (*name).to_owned())]
+        }),
         knob("cores", Layer::Placement, move |setting| {
             let (world, groups) = (lock(&world), setting.groups.iter().enumerate());
             groups.map(|(at, group)| (world.cores_of(at), group.active.len().to_string())).collect()
@@ -63,10 +67,6 @@ pub fn knobs(world: &Shared) -> Vec<Box<dyn Knob>> {
                 _ => "due".to_owned(),
             };
             vec![(pace(), value)]
-        }),
-        knob("drives", Layer::Speed, |setting| {
-            let (name, _) = DRIVES.iter().find(|(_, action)| *action == setting.drives).unwrap();
-            vec![(drives(), (*name).to_owned())]
         }),
     ]
 }

@@ -32,6 +32,10 @@ impl MachineView for FakeMachine {
         is_marked.then(|| value.to_owned()).into_iter().collect()
     }
 
+    fn is_slow(&self, address: &Address) -> bool {
+        address.scheme() == "drives"
+    }
+
     fn outlives_boot(&self, address: &Address) -> bool {
         address.scheme() == "background"
     }

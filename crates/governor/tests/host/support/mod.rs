@@ -13,7 +13,8 @@ pub use knobs::knobs;
 pub use machine::machine;
 pub use sources::{Sources, cpu_source, latency_source, sources};
 pub use world::{
-    LatencyFault, PowerFault, Shared, World, action_in, cores_of, frequency_of, lock, pace, world,
+    LatencyFault, PowerFault, Shared, World, action_in, cores_of, drives, frequency_of, lock, pace,
+    world,
 };
 
 use machine::store;
