@@ -2,7 +2,7 @@
 //!
 //! RAPL's `long_term` limit of each package (`powercap/intel-rapl:N`), or the caps of a hwmon chip
 //! (`powerN_cap`). How slow the processor becomes under it is the processor's own choice, so no model
-//! here predicts what it costs. A limit that stands lower already is left alone.
+//! here predicts what it costs. A limit that stands lower already is left alone, on or off.
 
 use super::Opened;
 use super::saving_knob::{Place, SavingKnob, check_others, packages, packages_of, read};
@@ -131,9 +131,10 @@ impl PowerCapConfig {
             let cpus = cpus.cloned().unwrap_or_default();
             check_others(&limit.path, &cpus, groups, self.accept_others)?;
             let (least, most) = (limit.bound(root, "min"), limit.bound(root, "max"));
-            places.extend(self.place(root, &limit.path, least, most)?);
+            let Some(place) = self.place(root, &limit.path, least, most)? else { continue };
+            places.push(place);
             let enabled = format!("{}/enabled", limit.folder);
-            if !places.is_empty() && root.read(&enabled).is_ok_and(|text| text == "0") {
+            if root.read(&enabled).is_ok_and(|text| text == "0") {
                 places.push(Place::file(&enabled, "1"));
             }
         }

@@ -675,6 +675,12 @@ fn packages_are_capped_while_saving() {
     ];
     assert_eq!(slow(&tree, knob, GROUPS), pairs(&asked));
     saving_conforms(&tree, knob);
+    // A limit that an operator keeps low, and off, was switched on because of the other package.
+    let second = "/sys/class/powercap/intel-rapl:1/constraint_0_power_limit_uw";
+    tree.write(second, "60000000");
+    assert_eq!(slow(&tree, knob, GROUPS), pairs(&asked[..1]));
+    saving_conforms(&tree, knob);
+    tree.write(second, "150000000");
     let missing = |tree: &Tree, more: &str, says: &str| {
         let message = tree.knob(&format!("kind = 'power.cap'\n{more}"), GROUPS).err().unwrap();
         assert!(message.contains(says), "{message}");
