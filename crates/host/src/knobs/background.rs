@@ -8,13 +8,15 @@
 //! limits and control groups' weights are that part of what was found; limits, so the work is no
 //! faster than that. At 0 they are at the least that the kernel takes, control groups are frozen
 //! and commands pause.
+//!
+//! A service that restarts gets a new control group, which is looked for now and then.
 
 use super::Opened;
 use super::table::{KnobFile, files_of};
 use crate::Root;
 use crate::groups::check_cgroup;
 use crate::machine::command::PAUSED;
-use crate::machine::{Cgroups, CommandConfig, is_slow};
+use crate::machine::{Cgroups, CommandConfig, cgroup_file};
 use crate::processes;
 use serde::Deserialize;
 use wattio_governor::{Address, Assignment, Knob, Layer, MachineError, MachineView, Setting};
@@ -49,10 +51,15 @@ fn pace_default() -> f64 {
 }
 
 struct BackgroundKnob {
-    /// Files that get a share of their old value.
-    scaled: Vec<Scaled>,
-    /// Places that get a fixed word at pace 0.
-    paused: Vec<(Address, String)>,
+    root: Root,
+    /// Files of arrays that get a share of their old value.
+    arrays: Vec<Scaled>,
+    /// Control groups that get a share of theirs.
+    weights: Vec<Weight>,
+    /// Control groups that get a fixed word at pace 0.
+    freezers: Vec<Controlled>,
+    /// Commands that pause at pace 0.
+    commands: Vec<Address>,
     /// The pace while the law saves and leaves the work alone.
     pace_while_saving: f64,
 }
@@ -64,6 +71,19 @@ struct Scaled {
     full: f64,
 }
 
+/// A file of whichever control group has the name.
+struct Controlled {
+    file: &'static KnobFile,
+    path: String,
+}
+
+/// The weight of whichever control group has the name.
+struct Weight {
+    at: Controlled,
+    /// That of the group that was last seen.
+    seen: Scaled,
+}
+
 impl BackgroundConfig {
     pub(super) fn open(&self, root: &Root) -> Opened {
         let cgroups = Cgroups::find(root);
@@ -71,51 +91,39 @@ impl BackgroundConfig {
         if !(0.0..=1.0).contains(&pace_while_saving) {
             return Err(format!("pace_while_saving = {pace_while_saving}: allowed is 0 to 1"));
         }
-        let mut knob = BackgroundKnob { scaled: Vec::new(), paused: Vec::new(), pace_while_saving };
+        let mut knob = BackgroundKnob {
+            root: root.clone(),
+            arrays: Vec::new(),
+            weights: Vec::new(),
+            freezers: Vec::new(),
+            commands: Vec::new(),
+            pace_while_saving,
+        };
         for device in &self.md {
             for file in files_of("background.md") {
                 let plain = !device.is_empty() && !device.contains('/') && device != "..";
                 let address = file.of_device(root, device).filter(|_| plain);
                 let missing = || format!("md {device:?}: no array of this name: see /proc/mdstat");
-                knob.scaled.push(Scaled::open(root, file, address.ok_or_else(missing)?)?);
+                let address = address.ok_or_else(missing)?;
+                let path = address.rest().to_owned();
+                knob.arrays.push(Scaled::open(root, file, &path, address)?);
             }
         }
         for cgroup in &self.weight {
-            let (file, address) = controlled(root, &cgroups, "background.weight", cgroup)?;
-            knob.scaled.push(Scaled::open(root, file, address)?);
+            let at = Controlled::open(root, &cgroups, "background.weight", cgroup)?;
+            knob.weights.push(Weight::open(root, at)?);
         }
         for cgroup in &self.freeze {
             check_not_ours(root, cgroup)?;
-            let (file, address) = controlled(root, &cgroups, "background.freeze", cgroup)?;
-            knob.paused.push((address, file.act.clone().unwrap_or_default()));
+            knob.freezers.push(Controlled::open(root, &cgroups, "background.freeze", cgroup)?);
         }
-        for command in &self.commands {
-            knob.paused.push((Address::new("command", &command.name), PAUSED.to_owned()));
-        }
-        if knob.scaled.is_empty() && knob.paused.is_empty() {
+        let commands = self.commands.iter().map(|command| Address::new("command", &command.name));
+        knob.commands.extend(commands);
+        if knob.is_empty() {
             return Err("names no work; set md, weight, freeze or commands".to_owned());
         }
         Ok(Box::new(knob))
     }
-}
-
-/// The file of a control group that slows or freezes it.
-fn controlled(
-    root: &Root,
-    cgroups: &Cgroups,
-    knob: &str,
-    cgroup: &str,
-) -> Result<(&'static KnobFile, Address), String> {
-    check_cgroup(cgroup)?;
-    let found =
-        files_of(knob).find_map(|file| Some((file, file.of_cgroup(root, cgroups, cgroup)?)));
-    found.ok_or_else(|| {
-        let names: Vec<_> = files_of(knob).map(KnobFile::name).collect();
-        format!(
-            "{cgroup}: no {}; does the service run, with its controller on?",
-            names.join(" or ")
-        )
-    })
 }
 
 /// A process that freezes itself never wakes again.
@@ -130,14 +138,109 @@ fn check_not_ours(root: &Root, cgroup: &str) -> Result<(), String> {
     Ok(())
 }
 
+impl Controlled {
+    /// The file of a control group that slows or freezes it.
+    fn open(root: &Root, cgroups: &Cgroups, knob: &str, cgroup: &str) -> Result<Self, String> {
+        check_cgroup(cgroup)?;
+        let of = |file: &'static KnobFile| {
+            Some(Self { file, path: file.of_cgroup(root, cgroups, cgroup)? })
+        };
+        files_of(knob).find_map(of).ok_or_else(|| {
+            let names: Vec<_> = files_of(knob).map(KnobFile::name).collect();
+            format!(
+                "{cgroup}: no {}; does the service run, with its controller on?",
+                names.join(" or ")
+            )
+        })
+    }
+
+    /// Where it is now; `None` while the service restarts.
+    fn address(&self, root: &Root) -> Option<Address> {
+        cgroup_file::address(root, &self.path).filter(|_| root.exists(&self.path))
+    }
+
+    /// What freezes the group, or thaws it.
+    fn assignment(&self, root: &Root, freezes: bool) -> Option<Assignment> {
+        let word = self.file.act.as_deref().filter(|_| freezes);
+        Some(at_pace_0(self.address(root)?, word))
+    }
+}
+
+impl Weight {
+    fn open(root: &Root, at: Controlled) -> Result<Self, String> {
+        let gone = || format!("{} is gone", at.path);
+        let address = at.address(root).ok_or_else(gone)?;
+        let seen = Scaled::open(root, at.file, &at.path, address)?;
+        Ok(Self { at, seen })
+    }
+
+    /// What the group that has the name now gets: a share of its own weight.
+    fn assignment(&mut self, root: &Root, pace: Option<f64>) -> Option<Assignment> {
+        let address = self.at.address(root)?;
+        if address != self.seen.address {
+            self.seen = Scaled::open(root, self.at.file, &self.at.path, address).ok()?;
+        }
+        Some(self.seen.assignment(pace))
+    }
+}
+
 impl Scaled {
-    fn open(root: &Root, file: &'static KnobFile, address: Address) -> Result<Self, String> {
-        let path = address.rest();
+    fn open(
+        root: &Root,
+        file: &'static KnobFile,
+        path: &str,
+        address: Address,
+    ) -> Result<Self, String> {
         let text = root.read(path).map_err(|error| format!("{path}: {error}"))?;
         // md writes "200000 (system)".
         let number = text.split_whitespace().next().and_then(|word| word.parse::<u32>().ok());
         let full = number.ok_or_else(|| format!("{path} holds {text:?}, not a number"))?;
         Ok(Self { address, file, full: f64::from(full) * file.scale })
+    }
+
+    /// The share of the old value; the old value itself without a pace.
+    fn assignment(&self, pace: Option<f64>) -> Assignment {
+        match pace {
+            Some(pace) => Assignment::new(self.address.clone(), self.file.text(self.full * pace)),
+            None => Assignment::original(self.address.clone()),
+        }
+    }
+}
+
+/// The word that stops work, if there is one, or what was there before.
+fn at_pace_0(address: Address, word: Option<&str>) -> Assignment {
+    match word {
+        Some(word) => Assignment::new(address, word),
+        None => Assignment::original(address),
+    }
+}
+
+impl BackgroundKnob {
+    fn is_empty(&self) -> bool {
+        self.arrays.is_empty()
+            && self.weights.is_empty()
+            && self.freezers.is_empty()
+            && self.commands.is_empty()
+    }
+
+    /// The pace if it is below 1: anything that is not restores the original.
+    fn pace(&self, setting: &Setting) -> Option<f64> {
+        // Drives are put to sleep when there are no requests.
+        let serves = !setting.full_speed && setting.drives != DriveAction::Asleep;
+        let pace = match setting.background_share {
+            1.0 if serves => self.pace_while_saving,
+            share => share,
+        };
+        Some(pace).filter(|pace| (0.0..1.0).contains(pace))
+    }
+
+    /// What the control groups get that there are now.
+    fn of_groups(&mut self, setting: &Setting) -> Vec<Assignment> {
+        let (pace, root) = (self.pace(setting), &self.root);
+        let weights = self.weights.iter_mut().filter_map(|weight| weight.assignment(root, pace));
+        let freezes = pace == Some(0.0);
+        let freezers = self.freezers.iter().filter_map(|at| at.assignment(root, freezes));
+        weights.chain(freezers).collect()
     }
 }
 
@@ -147,8 +250,11 @@ impl Knob for BackgroundKnob {
     }
 
     fn layer(&self) -> Layer {
-        let has_commands = self.paused.iter().any(|(address, _)| is_slow(address));
-        if has_commands { Layer::Slow } else { Layer::Speed }
+        if self.commands.is_empty() { Layer::Speed } else { Layer::Slow }
+    }
+
+    fn looks_again(&self) -> bool {
+        !self.weights.is_empty() || !self.freezers.is_empty()
     }
 
     fn assignments(
@@ -156,27 +262,22 @@ impl Knob for BackgroundKnob {
         setting: &Setting,
         _machine: &mut dyn MachineView,
     ) -> Result<Vec<Assignment>, MachineError> {
-        // Drives are put to sleep when there are no requests.
-        let serves = !setting.full_speed && setting.drives != DriveAction::Asleep;
-        let pace = match setting.background_share {
-            1.0 if serves => self.pace_while_saving,
-            share => share,
-        };
-        // Anything that is not a pace below 1 restores the original.
-        let slower = (0.0..1.0).contains(&pace);
-        let scaled = self.scaled.iter().map(|scaled| {
-            let address = scaled.address.clone();
-            if !slower {
-                return Assignment::original(address);
-            }
-            Assignment::new(address, scaled.file.text(scaled.full * pace))
-        });
-        let paused = self.paused.iter().map(|(address, word)| {
-            if slower && pace == 0.0 {
-                return Assignment::new(address.clone(), word.clone());
-            }
-            Assignment::original(address.clone())
-        });
-        Ok(scaled.chain(paused).collect())
+        let pace = self.pace(setting);
+        let mut assignments: Vec<_> =
+            self.arrays.iter().map(|array| array.assignment(pace)).collect();
+        assignments.extend(self.of_groups(setting));
+        let word = (pace == Some(0.0)).then_some(PAUSED);
+        let commands = self.commands.iter().cloned();
+        assignments.extend(commands.map(|command| at_pace_0(command, word)));
+        Ok(assignments)
+    }
+
+    /// Arrays and commands are not made anew by others, and asking a command takes long.
+    fn assignments_again(
+        &mut self,
+        setting: &Setting,
+        _machine: &mut dyn MachineView,
+    ) -> Result<Vec<Assignment>, MachineError> {
+        Ok(self.of_groups(setting))
     }
 }

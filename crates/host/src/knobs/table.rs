@@ -98,12 +98,12 @@ impl KnobFile {
 
     /// Where the file of a control group is, if there is one of this version.
     #[must_use]
-    pub fn of_cgroup(&self, root: &Root, cgroups: &Cgroups, cgroup: &str) -> Option<Address> {
+    pub fn of_cgroup(&self, root: &Root, cgroups: &Cgroups, cgroup: &str) -> Option<String> {
         let hierarchy = self.cgroup.as_ref()?;
         let folder = cgroups.folder(&hierarchy.controller, cgroup)?;
         let version = if folder.unified { 2 } else { 1 };
         let path = self.file.replace("{cgroup}", &folder.path);
-        (version == hierarchy.version && root.exists(&path)).then(|| Address::new("file", &path))
+        (version == hierarchy.version && root.exists(&path)).then_some(path)
     }
 }
 

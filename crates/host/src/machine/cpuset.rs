@@ -1,8 +1,7 @@
 //! `cpuset:…/cpuset.cpus@INODE`: the processors of a control group.
 //!
-//! The inode is that of the group's folder. A service that restarts gets a new control group of the
-//! same name with a value of its own; the old one is gone, and nothing of it is left to restore.
-//! The kernel does not give an inode of this file system to the next group.
+//! The inode is that of the group's folder, as of every file of a control group: see
+//! [`super::cgroup_file`].
 //!
 //! - Version 2: the empty list means "those of the parent". The kernel does not take it back where
 //!   there are tasks (ENOSPC, as on Linux 6.1 and 6.18); all processors that there can ever be mean
@@ -12,14 +11,12 @@
 //!   and the kernel does not take it where there are tasks. Here a core that goes offline is
 //!   struck from the file for good.
 
+use super::cgroup_file::{self, check_inode, inode, put};
 use super::{AccessError, file};
 use crate::Root;
 use crate::kept_files::KeptFiles;
 use crate::topology::CPU_FOLDER;
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::Write;
-use std::os::unix::fs::MetadataExt;
 use wattio_governor::{Address, Cpus};
 
 /// The name of the file.
@@ -31,23 +28,11 @@ pub(crate) fn address(root: &Root, folder: &str) -> Option<Address> {
     Some(Address::new("cpuset", &format!("{folder}/{FILE}@{inode}")))
 }
 
-/// The number of a folder.
-fn inode(root: &Root, folder: &str) -> Option<u64> {
-    Some(fs::metadata(root.path(folder)).ok()?.ino())
-}
-
 /// The path of a place, and the inode of its folder. Without an inode, whatever group has the path
 /// is meant.
 fn split(place: &str) -> (&str, Option<u64>) {
-    let parts = place.rsplit_once('@').filter(|(path, _)| path.ends_with(FILE));
-    parts.and_then(|(path, inode)| Some((path, Some(inode.parse().ok()?)))).unwrap_or((place, None))
-}
-
-/// Whether the group is still the one that is meant. If so, anything opened or read before belongs
-/// to it too, as a removed group does not come back.
-fn check_inode(root: &Root, path: &str, meant: Option<u64>) -> Result<(), AccessError> {
-    let found = inode(root, path.trim_end_matches(FILE));
-    if meant.is_none() || found == meant { Ok(()) } else { Err(AccessError::Gone) }
+    let parts = cgroup_file::split(place);
+    if parts.0.ends_with(FILE) { parts } else { (place, None) }
 }
 
 /// The processors that the group asks for.
@@ -101,15 +86,6 @@ fn within_parent(root: &Root, folder: &str, cpus: &Cpus) -> Option<Cpus> {
     let has: Cpus = root.read(&path).ok().filter(|_| is_version_1(root, &path))?.parse().ok()?;
     let rest = cpus.and(&has);
     (!rest.is_empty() && rest != *cpus).then_some(rest)
-}
-
-/// Writes to the group that is meant and to no other: the file of a removed group takes nothing.
-fn put(root: &Root, path: &str, inode: Option<u64>, text: &str) -> Result<(), AccessError> {
-    let problem = |error| AccessError::of_system(&error, &format!("does not take {text:?}"));
-    let file = fs::OpenOptions::new().write(true).truncate(true).open(root.path(path));
-    let mut file = file.map_err(problem)?;
-    check_inode(root, path, inode)?;
-    file.write_all(text.as_bytes()).map_err(problem)
 }
 
 /// Whether the group is one of version 1.

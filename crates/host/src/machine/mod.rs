@@ -6,6 +6,7 @@
 //! |---|---|---|
 //! | `file:/sys/…` | a file that holds one value | its text, see [`file`] |
 //! | `cpuset:/sys/fs/cgroup/…/cpuset.cpus@5283` | the processors of the control group whose folder has this inode | a list, see [`cpuset`] |
+//! | `cgroup:/sys/fs/cgroup/…/cpu.weight@5283` | a file of the control group whose folder has this inode | its text, see [`cgroup_file`] |
 //! | `affinity:1234@5678` | the threads of process 1234 that started at tick 5678 | masks, see [`affinity`] |
 //! | `affinity:1234/1240@5680` | one thread of it | a list |
 //! | `command:scrub` | a pair of configured commands | `running` or `paused`, see [`command`] |
@@ -13,6 +14,7 @@
 //! | `nvme:nvme0` | the power state of an NVMe drive | a number, see [`nvme`] |
 
 pub mod affinity;
+pub mod cgroup_file;
 pub mod cgroups;
 pub mod command;
 pub mod cpuset;
@@ -110,7 +112,7 @@ pub fn is_slow(address: &Address) -> bool {
 /// The error for an address of an unknown scheme, from an edited or foreign snapshot.
 fn unknown(address: &Address) -> AccessError {
     AccessError::refused(format!(
-        "scheme {:?} is not one of \"file\", \"cpuset\", \"affinity\", \"command\", \
+        "scheme {:?} is not one of \"file\", \"cpuset\", \"cgroup\", \"affinity\", \"command\", \
          \"dma-latency\", \"nvme\"",
         address.scheme()
     ))
@@ -122,6 +124,7 @@ impl MachineView for LinuxMachine {
         let answer = match address.scheme() {
             "file" => file::read(&mut self.files, rest),
             "cpuset" => cpuset::read(&self.root, &mut self.files, rest),
+            "cgroup" => cgroup_file::read(&self.root, &mut self.files, rest),
             "affinity" => affinity::read(&self.root, rest),
             "command" => self.commands.read(rest, &self.budget),
             "dma-latency" => self.latency.read(&self.root, rest),
@@ -136,6 +139,7 @@ impl MachineView for LinuxMachine {
         match address.scheme() {
             "file" => file::is_gone(&self.root, rest),
             "cpuset" => cpuset::is_gone(&self.root, rest),
+            "cgroup" => cgroup_file::is_gone(&self.root, rest),
             "affinity" => affinity::is_gone(&self.root, rest),
             // Few, and expensive to query.
             _ => false,
@@ -146,6 +150,7 @@ impl MachineView for LinuxMachine {
         match address.scheme() {
             "file" => file::same(address.rest(), one, other),
             "cpuset" => cpuset::same(&self.root, address.rest(), one, other),
+            "cgroup" => file::same(cgroup_file::split(address.rest()).0, one, other),
             "affinity" => affinity::same(one, other),
             "command" => self.commands.same(address.rest(), one, other),
             _ => one == other,
@@ -209,6 +214,9 @@ impl MachineView for LinuxMachine {
         match address.scheme() {
             "file" => file::restore_command(&self.root, address.rest(), value),
             "cpuset" => cpuset::restore_command(&self.root, address.rest(), value),
+            "cgroup" => {
+                file::restore_command(&self.root, cgroup_file::split(address.rest()).0, value)
+            }
             "affinity" => affinity::restore_command(address.rest(), value),
             "command" => self.commands.restore_command(address.rest(), value),
             "dma-latency" => dma_latency::restore_command(),
@@ -227,6 +235,7 @@ impl Machine for LinuxMachine {
         let answer = match address.scheme() {
             "file" => file::write(&self.root, rest, value),
             "cpuset" => cpuset::write(&self.root, rest, value),
+            "cgroup" => cgroup_file::write(&self.root, rest, value),
             "affinity" => affinity::write(&self.root, rest, value),
             "command" => self.commands.write(rest, value, &self.budget),
             "dma-latency" => self.latency.write(&self.root, rest, value),

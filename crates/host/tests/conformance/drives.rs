@@ -34,7 +34,7 @@ fn written(tree: &Tree, knob: &str, setting: &Setting) -> Vec<String> {
     let mut knob = tree.knob(knob, "").unwrap();
     let assignments = knob.assignments(setting, &mut *tree.machine()).unwrap();
     let text = |Assignment { address, target, .. }: &Assignment| {
-        let name = address.rest().rsplit('/').next().unwrap();
+        let name = address.rest().rsplit('/').next().unwrap().split('@').next().unwrap();
         let Target::Set(value) = target else { return format!("{name} original") };
         format!("{name} {value}")
     };
@@ -201,6 +201,53 @@ fn background_work_is_left_as_it_was() {
     tree.write("/proc/self/cgroup", "5:freezer:/s.slice/etcd.service/below");
     missing("freeze = ['/s.slice/etcd.service']", "this program itself runs in");
     missing("freeze = ['etcd']", "not the path of a control group");
+}
+
+/// The group of a restarted service was left alone until the next start of the daemon, as its weight
+/// was taken for somebody else's; after a kill it got the old group's.
+#[test]
+fn background_work_that_restarts_is_a_new_place() {
+    let tree = drives().unified();
+    let folder = "/sys/fs/cgroup/s.slice/etcd.service";
+    let file = |name: &str| format!("{folder}/{name}");
+    let restart = |weight: &str, between: &mut dyn FnMut()| {
+        tree.write("/sys/fs/cgroup/s.slice/new/cpu.weight", weight);
+        tree.write("/sys/fs/cgroup/s.slice/new/cgroup.freeze", "0");
+        // The old one stays elsewhere, so that none gets its inode.
+        std::fs::rename(tree.path(folder), tree.path(&format!("/before-{weight}"))).unwrap();
+        between();
+        std::fs::rename(tree.path("/sys/fs/cgroup/s.slice/new"), tree.path(folder)).unwrap();
+    };
+    let knob = "kind = 'background'\nmd = ['md0']\nweight = ['/s.slice/etcd.service']\n\
+                freeze = ['/s.slice/etcd.service']";
+    let mut knob = tree.knob(knob, "").unwrap();
+    let store = Store::default();
+    let open = || RestorableWriter::open(tree.machine(), Box::new(store.clone()), "boot").unwrap();
+    let mut writer = open().0;
+    let assignments = knob.assignments(&pace(0.0), writer.look()).unwrap();
+    assert_eq!(writer.apply(knob.name(), &assignments).notes, []);
+    assert_eq!([tree.read(&file("cpu.weight")), tree.read(&file("cgroup.freeze"))], ["1", "1"]);
+
+    restart("200", &mut || {});
+    assert!(knob.looks_again());
+    assert_eq!(writer.inspect(10), [], "nobody changed anything");
+    for (pace, weight) in [(pace(0.5), "100"), (pace(0.25), "50"), (pace(1.0), "200")] {
+        let assignments = knob.assignments_again(&pace, writer.look()).unwrap();
+        assert_eq!(assignments.len(), 2, "arrays are where they were");
+        assert_eq!(writer.apply(knob.name(), &assignments).notes, []);
+        assert_eq!(tree.read(&file("cpu.weight")), weight);
+    }
+    restart("300", &mut || {
+        assert_eq!(knob.assignments_again(&pace(0.5), writer.look()), Ok(vec![]), "no group");
+    });
+    let assignments = knob.assignments_again(&pace(0.0), writer.look()).unwrap();
+    assert_eq!(writer.apply(knob.name(), &assignments).notes, []);
+    assert_eq!([tree.read(&file("cpu.weight")), tree.read(&file("cgroup.freeze"))], ["1", "1"]);
+    std::mem::forget(writer);
+    restart("400", &mut || {});
+    let (_, restored) = open();
+    assert_eq!((restored.left, restored.foreign), (vec![], vec![]));
+    assert_eq!(tree.read(&file("cpu.weight")), "400");
 }
 
 /// A knob that makes and removes a file by commands, as whoever runs the test.
