@@ -22,7 +22,8 @@ from wattio.kinds.measurement import plan as planning
 from wattio.kinds.measurement.answers import Answer
 from wattio.kinds.measurement.derive import Rulebook, View
 from wattio.kinds.measurement.folder import MeasurementFolder
-from wattio.kinds.measurement.plan import IDLE, MeasurementPlan, Measuring
+from wattio.kinds.measurement.plan import MeasurementPlan, Measuring
+from wattio.kinds.measurement.schema import IDLE
 from wattio.knobs.knobs import hertz
 from wattio.meters import open_meter, parquet
 from wattio.meters.meter import Facts

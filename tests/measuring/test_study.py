@@ -190,6 +190,17 @@ def test_bad_input_is_refused_with_its_place(before: str, after: str, message: s
     assert message in str(refused.value)
 
 
+def test_no_workload_is_called_as_the_idle_system_is() -> None:
+    """Its rows and those of ready-idle came together, and no report could be made of them."""
+    text = STUDY.replace('name = "wait"\nkind = "idle"', 'name = "idle"')
+    text = text.replace("[scale.small.workload.wait]", "[scale.small.workload.idle]")
+    with pytest.raises(InputError) as refused:
+        plan.make(given(text))
+    told = str(refused.value)
+    assert told.startswith('/nowhere/study.toml:13: workload[1].name: "idle" is what ')
+    assert told.endswith('; give it another name, and kind = "idle"')
+
+
 def test_what_a_model_file_says_decides_the_identity(tmp_path: Path) -> None:
     """A study once resumed with another model behind the same name, and mixed two."""
     path = tmp_path / "study.toml"

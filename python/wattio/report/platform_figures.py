@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from wattio.kinds.measurement.plan import IDLE
 from wattio.kinds.measurement.platforms import Comparison, Joined, Line
+from wattio.kinds.measurement.schema import IDLE
 from wattio.report import dots, plots
 from wattio.report.phrases import number
 from wattio.report.plots import WIDTH, Drawn, Table

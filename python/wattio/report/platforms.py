@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from wattio.kinds.measurement.plan import IDLE
 from wattio.kinds.measurement.platform import Platform
 from wattio.kinds.measurement.platforms import Comparison, Joined, Line, headline
+from wattio.kinds.measurement.schema import IDLE
 from wattio.report import platform_figures
 from wattio.report.page import (
     Block,

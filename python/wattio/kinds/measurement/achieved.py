@@ -15,7 +15,7 @@ from wattio.analysis.peak import Measure, Peak, Quantity, direction_of
 from wattio.errors import ResultError
 from wattio.files import document
 from wattio.kinds.measurement.folder import MeasurementFolder
-from wattio.kinds.measurement.plan import IDLE
+from wattio.kinds.measurement.schema import IDLE
 from wattio.peak import file as peak_file
 from wattio.results.runs import Recorded
 from wattio.results.summary import last_attempts

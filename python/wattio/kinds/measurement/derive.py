@@ -20,9 +20,8 @@ from wattio.files.document import Document
 from wattio.kinds.measurement import answers, core_time, frequencies, metrics, verdicts
 from wattio.kinds.measurement.answers import Answer
 from wattio.kinds.measurement.folder import MeasurementFolder
-from wattio.kinds.measurement.plan import IDLE
 from wattio.kinds.measurement.record import Record
-from wattio.kinds.measurement.schema import MeasurementStudy, MeterEntry, from_document
+from wattio.kinds.measurement.schema import IDLE, MeasurementStudy, MeterEntry, from_document
 from wattio.kinds.measurement.verdicts import WITNESS, Watched
 from wattio.meters.meter import Facts
 from wattio.peak import file as peak_file

@@ -25,8 +25,9 @@ from wattio.kinds.measurement import (
 )
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.others import Others
-from wattio.kinds.measurement.plan import BEFORE, IDLE, MeasurementPlan, Measuring
+from wattio.kinds.measurement.plan import BEFORE, MeasurementPlan, Measuring
 from wattio.kinds.measurement.record import Account, Deletes, Phase, Record, on_disk
+from wattio.kinds.measurement.schema import IDLE
 from wattio.knobs.texts import here
 from wattio.meters.meter import Facts
 from wattio.systems.system import Deletes as Deleting

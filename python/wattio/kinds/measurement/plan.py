@@ -26,6 +26,7 @@ from wattio.kinds.measurement.asked import (
     without_systems,
 )
 from wattio.kinds.measurement.schema import (
+    IDLE,
     KIND,
     MeasurementStudy,
     SystemEntry,
@@ -42,9 +43,6 @@ from wattio.systems import DEVICES, kinds
 from wattio.workloads import KINDS as WORKLOADS
 from wattio.workloads import OF_DEVICES
 from wattio.workloads.workload import Workload
-
-IDLE = "idle"
-"""Load of the iterations in which the system is served and nothing is asked of it."""
 
 BEFORE, AFTER = "before", "after"
 

@@ -13,8 +13,8 @@ from wattio.analysis import efficiency
 from wattio.errors import InputError
 from wattio.kinds.measurement import parameters, platform_doubts
 from wattio.kinds.measurement.compare import METRICS
-from wattio.kinds.measurement.plan import IDLE
 from wattio.kinds.measurement.platform import Platform
+from wattio.kinds.measurement.schema import IDLE
 from wattio.results.compare import Ratio, corrected, of_means, sentence
 from wattio.results.runs import Run
 from wattio.results.summary import Estimate, Row, equal_work, estimates

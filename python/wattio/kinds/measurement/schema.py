@@ -72,6 +72,10 @@ from wattio.kinds.measurement.platform_file import PlatformEntry
 from wattio.knobs.knobs import Value
 
 KIND = "measurement"
+
+IDLE = "idle"
+"""Load of the iterations in which the system is served and nothing is asked of it."""
+
 Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$")]
 
 
@@ -372,6 +376,12 @@ def _check_names(study: MeasurementStudy, source: Document) -> None:
                 message = f'"{name}" is already taken by another {kind}{hint}'
                 raise source.error((kind, index), message)
     for index, entry in enumerate(study.workload):
+        if entry.name == IDLE:
+            message = (
+                f'"{IDLE}" is what iterations of the idle system are called (idle_before,'
+                f' idle_after); give it another name, and kind = "{entry.module}"'
+            )
+            raise source.error(("workload", index, "name"), message)
         for name in entry.systems or []:
             if name not in lists["system"]:
                 message = f'no system is called "{name}"; ' + nearest(name, lists["system"])

@@ -12,8 +12,8 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Patch
 
-from wattio.kinds.measurement.plan import IDLE
 from wattio.kinds.measurement.record import Phase, Record
+from wattio.kinds.measurement.schema import IDLE
 from wattio.report.measurement.samples import Curve, Looked, Series, Stretch
 from wattio.report.plots import Band
 

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from wattio.kinds.measurement.plan import IDLE
 from wattio.kinds.measurement.record import Record
+from wattio.kinds.measurement.schema import IDLE
 from wattio.report import plots
 from wattio.report.measurement import nodes, power
 from wattio.report.measurement.bands import (

@@ -9,9 +9,8 @@ from typing import Any
 
 from wattio.kinds.measurement.derive import Rulebook
 from wattio.kinds.measurement.folder import MeasurementFolder
-from wattio.kinds.measurement.plan import IDLE
 from wattio.kinds.measurement.record import Record
-from wattio.kinds.measurement.schema import MeasurementStudy, MeterEntry
+from wattio.kinds.measurement.schema import IDLE, MeasurementStudy, MeterEntry
 from wattio.kinds.measurement.summary import normalised_edp
 from wattio.results.runs import Recorded, Run
 from wattio.results.summary import Row, last_attempts, rows
