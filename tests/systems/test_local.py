@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from wattio.errors import HostError, SystemFailed
-from wattio.systems import mounts
+from wattio.systems import claims, mounts
 from wattio.systems.local import Options, Storage
 
 
@@ -118,6 +118,21 @@ def test_options_that_do_not_agree_are_refused(given: dict[str, Any], message: s
         options(**given)
 
 
+@pytest.mark.parametrize("content", ["not ours", ""])
+def test_an_image_that_was_not_made_here_outlives_a_refusal(tmp_path: Path, content: str) -> None:
+    """`deploy` refused it, as what is in it would be lost, and taking down then removed it."""
+    if shutil.which("wipefs") is None:
+        pytest.skip("wipefs is not installed")
+    image = tmp_path / "image"
+    image.write_text(content)
+    storage = Storage(options(device=str(image), size="64 MiB"), tmp_path / "scratch")
+    if content:
+        with pytest.raises(HostError, match="holds data, which would be lost"):
+            storage.deploy()
+    claims.take_down(storage)
+    assert image.read_text() == content
+
+
 # With root and loop devices.
 
 
@@ -201,6 +216,26 @@ def test_what_others_have_on_a_device_is_not_lost(scratch: Path, tmp_path: Path)
         storage.probe()
     Storage(options(device=str(image), size="64 MiB", overwrite=True), scratch).deploy()
     storage.probe()  # now it is ours
+
+
+@pytest.mark.system
+def test_what_others_have_on_an_image_keeps_its_loop_device(scratch: Path, tmp_path: Path) -> None:
+    """It was detached under its user, before anything was refused and after."""
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(64 << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-F", "-L", "photos", str(image)], check=True)
+    attach = ["losetup", "--find", "--show", str(image)]
+    loop = subprocess.run(attach, capture_output=True, check=True, text=True).stdout.strip()
+    try:
+        storage = Storage(options(device=str(image), size="64 MiB"), scratch)
+        with pytest.raises(HostError, match="holds ext4, which would be lost"):
+            storage.deploy()
+        claims.take_down(storage)
+        assert loops(image).startswith(f"{loop}:")
+        assert image.stat().st_size == 64 << 20
+    finally:
+        subprocess.run(["losetup", "--detach", loop], check=False)
 
 
 @pytest.mark.system

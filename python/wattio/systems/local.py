@@ -91,6 +91,7 @@ class Storage:
         mark = hashlib.sha256(str(self._scratch).encode()).hexdigest()[:8]
         base = self._point if options.formats else Path(options.path or self._scratch)
         self._work = base / f"wattio-work-{mark}"
+        self._made = False
 
     @property
     def _block(self) -> bool:
@@ -158,17 +159,31 @@ class Storage:
 
     def _held(self) -> str | None:
         """What is on the device, where it is something that was not made here."""
-        device = str(self._device)
         try:
-            found = call(device, "wipefs", "--no-act", "--noheadings", "-O", "TYPE,LABEL", device)
+            signatures = self._signatures()
         except SystemFailed as error:
             raise HostError(str(error)) from error
-        signatures = [line.split() for line in found.splitlines() if line.strip()]
         foreign = [words[0] for words in signatures if words[1:] != [LABEL]]
         if foreign:
             return foreign[0]
         empty = self._block or bool(signatures) or self._device.stat().st_size == 0
         return None if empty else "data"
+
+    def _signatures(self) -> list[list[str]]:
+        """Type and label of everything that is known on the device. Raises SystemFailed."""
+        device = str(self._device)
+        found = call(device, "wipefs", "--no-act", "--noheadings", "-O", "TYPE,LABEL", device)
+        return [line.split() for line in found.splitlines() if line.strip()]
+
+    def _is_ours(self) -> bool:
+        """Whether the image was made here, now or as its label tells. Raises SystemFailed.
+
+        One that was refused, as it holds something else, is left alone with its loop devices.
+        """
+        if self._made or not self._device.is_file():
+            return self._made
+        signatures = self._signatures()
+        return bool(signatures) and all(words[1:] == [LABEL] for words in signatures)
 
     def deploy(self) -> None:
         """Make the image and format the device; what a dead run left is taken away first."""
@@ -186,6 +201,7 @@ class Storage:
         self._make_image(partial)
         self._format(partial)
         partial.replace(self._device)
+        self._made = True
 
     def _format(self, target: Path) -> None:
         force = "-F" if self._fs == "ext4" else "-f"
@@ -270,7 +286,7 @@ class Storage:
         if not self._options.formats:
             return
         mounts.take_away(self._point)
-        if not self._block:
+        if not self._block and self._is_ours():
             for loop in self._loops():
                 call("loop device", "losetup", "--detach", loop)
 
@@ -278,11 +294,12 @@ class Storage:
         """Nothing runs."""
 
     def clean(self) -> None:
-        """Remove the work folder or the image; a block device keeps its file system."""
+        """Remove the work folder, or an image of ours; a block device keeps its file system."""
         self.unmount()
         if not self._options.formats:
             shutil.rmtree(self._work, ignore_errors=True)
-        elif not self._block:
+        elif not self._block and self._is_ours():
             self._device.unlink(missing_ok=True)
+            self._made = False
         for folder in (self._point, self._scratch):
             remove_if_empty(folder)
