@@ -9,11 +9,15 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from wattio.kinds.measurement import execute, recompute, rederive
+from wattio.errors import HostError
+from wattio.files import document
+from wattio.kinds.measurement import execute, looks, recompute, rederive
+from wattio.kinds.measurement import plan as planning
 from wattio.kinds.measurement.folder import MeasurementFolder
 
 PAUSE_S = 0.02
@@ -335,6 +339,44 @@ def test_a_missing_program_is_told_without_a_trace(tmp_path: Path) -> None:
     assert code == 2
     assert err.startswith('wattio: "no-such-program" is no program')
     assert "Traceback" not in err
+
+
+def test_what_is_missing_when_a_study_goes_on_is_told_before_anything_is_measured(
+    tmp_path: Path,
+) -> None:
+    """Nothing was looked at again: what had gone meanwhile made every iteration INVALID."""
+    made = planning.make(document.read(study(tmp_path)))
+    folder = MeasurementFolder.create(made, tmp_path / "results", datetime.now(UTC))
+    (tmp_path / "work.sh").unlink()
+    code, _, err = ended(wattio("run", "--resume", folder.path, "--no-report", folder=tmp_path))
+    assert code == 2
+    assert '"./work.sh" is no program' in err
+    assert f"0 of 3 iterations are kept in {folder.path}" in err
+    assert folder.iterations() == []
+
+
+def test_only_what_is_left_has_to_be_there_when_a_study_goes_on(tmp_path: Path) -> None:
+    more = f"""
+[[system]]
+name = "taken away"
+kind = "local"
+options = {{ path = "{tmp_path}/nowhere" }}
+
+[[workload]]
+name = "gone"
+kind = "command"
+options = {{ run = ["no-such-program"] }}
+"""
+    made = planning.make(document.read(study(tmp_path, STUDY + more)))
+    for system, load, missing in (
+        ("local", "gone", "no-such-program"),
+        ("taken away", "wait", "nowhere: is not a folder"),
+    ):
+        runs = [item for item in made.iterations if item.run.system == system]
+        with pytest.raises(HostError, match=missing):
+            looks.probe_left(made, [one for one in runs if one.run.subject == load], tmp_path)
+    runs = [item for item in made.iterations if item.run.name == "wait/local, 1 client"]
+    looks.probe_left(made, runs, tmp_path)
 
 
 def test_a_terminal_that_goes_away_ends_a_study_in_good_order(tmp_path: Path) -> None:

@@ -76,11 +76,13 @@ def run(
             whole = looks.lacking_without_scale(plan, place, lacking)
         return show_plan(plan, lacking, whole, as_json)
     folder, plan = start.begin(lambda made: looks.probe(made, place))
-    carry_out(folder, plan, scratch)
+    carry_out(folder, plan, scratch, resumed=start.resume is not None)
     return show(folder, plan, report, as_json)
 
 
-def carry_out(folder: MeasurementFolder, plan: MeasurementPlan, scratch: Path | None) -> None:
+def carry_out(
+    folder: MeasurementFolder, plan: MeasurementPlan, scratch: Path | None, *, resumed: bool
+) -> None:
     """Measure what is left of a plan. Raises Cancelled on Ctrl-C, with how to go on."""
     with (
         resumable(
@@ -92,7 +94,8 @@ def carry_out(folder: MeasurementFolder, plan: MeasurementPlan, scratch: Path | 
         _terminated(),
         MeasuringProgress(output.messages(), plan, folder) as progress,
     ):
-        execute.execute(plan, folder, scratch or folder.path / "scratch", progress)
+        place = scratch or folder.path / "scratch"
+        execute.execute(plan, folder, place, progress, resumed=resumed)
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from wattio.errors import (
     WattioError,
 )
 from wattio.hosts.hosts import Hosts
-from wattio.kinds.measurement import content, derive, elsewhere, iterate, leftovers
+from wattio.kinds.measurement import content, derive, elsewhere, iterate, leftovers, looks
 from wattio.kinds.measurement import plan as planning
 from wattio.kinds.measurement.asked import Asked
 from wattio.kinds.measurement.derive import Derived, Rulebook, View
@@ -77,16 +77,27 @@ def remaining(plan: MeasurementPlan, folder: MeasurementFolder) -> list[Measurin
     return found
 
 
-def execute(plan: MeasurementPlan, folder: MeasurementFolder, scratch: Path, watch: Watch) -> None:
+def execute(
+    plan: MeasurementPlan,
+    folder: MeasurementFolder,
+    scratch: Path,
+    watch: Watch,
+    *,
+    resumed: bool = False,
+) -> None:
     """Run what is left of a plan, session by session, until nothing is left to repeat.
 
     However it ends, what is done is kept and the folder can be reported on and resumed. Raises
-    ResultError where another process is at work in the folder.
+    ResultError where another process is at work in the folder. Where it was begun by another
+    process (`resumed`), what is left is probed first, with what `looks.probe` raises.
     """
     with folder.alone():
         for text in leftovers.removed():
             watch.said(f"left by a killed run: {text}")
         settle_up(folder)
+        # Not sooner: what a killed run has left is neither in the way now nor takes any room.
+        if resumed and (left := remaining(plan, folder)):
+            looks.probe_left(plan, left, scratch)
         while left := remaining(plan, folder):
             if folder.attached():
                 raise ResultError(

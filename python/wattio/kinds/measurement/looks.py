@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from wattio.kinds.measurement import elsewhere, space
 from wattio.kinds.measurement import plan as planning
 from wattio.kinds.measurement.asked import Asked
 from wattio.kinds.measurement.derive import WITNESS_NAME
-from wattio.kinds.measurement.plan import MeasurementPlan
+from wattio.kinds.measurement.plan import MeasurementPlan, Measuring
 from wattio.kinds.measurement.schema import SystemEntry
 from wattio.kinds.measurement.verdicts import WITNESS
 from wattio.knobs import knobs
@@ -36,6 +36,17 @@ def probe(plan: MeasurementPlan, scratch: Path) -> None:
                 look()
     except (HostLost, HostRefused) as error:
         raise HostError(str(error)) from error
+
+
+def probe_left(plan: MeasurementPlan, left: Sequence[Measuring], scratch: Path) -> None:
+    """Look in the same way for what the iterations that are left of a stopped run need."""
+    systems = {item.run.system for item in left}
+    loads = {item.run.subject for item in left}
+    needed = {
+        "system": [entry for entry in plan.study.system if entry.name in systems],
+        "workload": [entry for entry in plan.study.workload if entry.name in loads],
+    }
+    probe(replace(plan, study=plan.study.model_copy(update=needed)), scratch)
 
 
 def plan_of(
