@@ -124,6 +124,22 @@ def test_what_stands_beside_spoils_no_iteration() -> None:
     assert "model.estimated_energy_j" not in found.by_phase["write"]
 
 
+@pytest.mark.parametrize(("estimate", "gone"), [(False, "energy_j"), (True, "estimated_energy_j")])
+def test_without_a_meter_metrics_of_a_host_or_an_operation_of_its_name_stay(
+    estimate: bool, gone: str
+) -> None:
+    """A gap of a node's outlet took the node's core-seconds and frequencies along."""
+    meter = made.watched(made.samples(np.arange(0.0, 100.0), lambda t: 50 + t), "write")
+    meter = replace(meter, facts=made.facts("write", estimate=estimate))
+    phase = made.span("write", 10.0, 30.0)
+    operations = [written(20.0), replace(written(20.0), operation="read")]
+    found = metrics.of_phase(phase, operations, [meter], study(), None)
+    found |= {"write.cores_busy_s": (3.0, "s"), "write.cpu_frequency_hz_mean": (1e9, "Hz")}
+    left = metrics.without(found, meter)
+    assert found.keys() - left.keys() == {f"write.{gone}"}
+    assert {"write.throughput_mib_s", "write.cores_busy_s"} < left.keys()
+
+
 def test_a_counter_is_preferred_and_bridges_what_samples_miss() -> None:
     times = np.arange(0.0, 100.0, 1.0)
     # Power that flickers between the samples: only the counter knows.

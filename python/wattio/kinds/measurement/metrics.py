@@ -160,8 +160,7 @@ def _power_metrics(
     for meter in watched:
         value = energies[meter.entry.shown]
         if value is not None:
-            name = _named("energy_j", meter.facts.estimate)
-            found[f"{meter.entry.shown}.{name}"] = (value, "J")
+            found[_own_energy(meter)] = (value, "J")
     totals = [meter for meter in watched if meter.entry.role == "total"]
     parts = [energies[meter.entry.shown] for meter in totals]
     if span.seconds <= 0 or not parts or any(part is None for part in parts):
@@ -289,9 +288,16 @@ def total_power_w(span: Span, totals: Sequence[Watched]) -> tuple[Series, Series
 
 
 def without(found: Metrics, meter: Watched) -> Metrics:
-    """Metrics of a phase without a single meter's own energy."""
-    own = f"{meter.entry.shown}."
-    return {name: value for name, value in found.items() if not name.startswith(own)}
+    """Metrics of a phase without a single meter's own energy.
+
+    Its label may be that of a host or an operation, too, whose other metrics stay.
+    """
+    return {name: value for name, value in found.items() if name != _own_energy(meter)}
+
+
+def _own_energy(meter: Watched) -> str:
+    """The metric of a single meter's energy."""
+    return f"{meter.entry.shown}.{_named('energy_j', meter.facts.estimate)}"
 
 
 def _named(name: str, estimated: bool) -> str:
