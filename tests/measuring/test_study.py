@@ -214,6 +214,23 @@ def test_what_a_model_file_says_decides_the_identity(tmp_path: Path) -> None:
     assert made.study.meter[1].name == f"estimate:{tmp_path}/my.toml"
 
 
+def test_the_model_that_is_found_for_the_host_decides_the_identity(tmp_path: Path) -> None:
+    """A host that was calibrated before a study was resumed had estimates of two models in it."""
+    model = tmp_path / "etc/wattio/power-model.toml"
+    model.parent.mkdir(parents=True)
+    name = f"estimate:host?root={tmp_path}"
+    source = changed("estimate:assumed", name)
+    hashes = [plan.make(source).short_hash]
+    for text in ("one", "one", "other"):
+        model.write_text(text)
+        hashes.append(plan.make(source).short_hash)
+    assert hashes[1] == hashes[2]
+    assert len(set(hashes)) == 3
+    named = f"estimate:{model}?root={tmp_path}"
+    assert plan.make(changed("estimate:assumed", named)).short_hash == hashes[-1]
+    assert plan.make(source).study.meter[1].name == name
+
+
 def test_a_meter_asked_for_takes_the_place_of_the_totals() -> None:
     made = plan.make(given(STUDY), Asked(meter="rapl:"))
     roles = [(meter.shown, meter.role, meter.covers) for meter in made.study.meter]

@@ -24,7 +24,7 @@ from wattio.clock import Instant
 from wattio.errors import InputError
 from wattio.files.document import text_of
 from wattio.meters.meter import Facts, FoundMeter, MeterLost, Reading
-from wattio.meters.name import parse
+from wattio.meters.name import Name, parse
 from wattio.meters.sample import midway
 
 SCHEME = "estimate"
@@ -75,6 +75,19 @@ def _of_daemon(config: Path) -> Path | None:
     return config.parent / told if isinstance(told, str) and told != ASSUMED else None
 
 
+def model_of(name: str) -> str:
+    """The file of the model that a meter's name stands for now, or the assumed one. InputError."""
+    return _model_of(parse(name))
+
+
+def _model_of(parts: Name) -> str:
+    return model_of_host(_root_of(parts)) if parts.path == HOST else parts.path
+
+
+def _root_of(parts: Name) -> Path:
+    return Path(parts.query.get("root", "/"))
+
+
 def open_meter(name: str) -> Estimate:
     """Read the model. Raises InputError.
 
@@ -84,9 +97,9 @@ def open_meter(name: str) -> Estimate:
     parts.allow(["root"])
     if not parts.path:
         raise parts.error(f"names no model; write {FORM}")
-    root = Path(parts.query.get("root", "/"))
-    path = model_of_host(root) if parts.path == HOST else parts.path
-    return Estimate(read_model(path), root, parts.shown, None if path == parts.path else path)
+    path = _model_of(parts)
+    found_at = None if path == parts.path else path
+    return Estimate(read_model(path), _root_of(parts), parts.shown, found_at)
 
 
 def read_model(path: str) -> _core.PowerModel:

@@ -107,7 +107,7 @@ class ResultFolder:
         """Raise ResultError if a plan that was made again is no longer the folder's own."""
         if [iteration.identity for iteration in plan.iterations] != self.machine()["plan"]:
             raise ResultError(
-                f"{self.path}: a file that the study names, or wattio itself, has changed since it"
+                f"{self.path}: a file that the study reads, or wattio itself, has changed since it"
                 " was begun; its iterations would not belong together; run the study anew"
             )
 

@@ -35,7 +35,7 @@ from wattio.kinds.measurement.schema import (
 )
 from wattio.knobs import knobs
 from wattio.knobs.knobs import Value
-from wattio.meters import kind_of, public_name
+from wattio.meters import estimate, kind_of, public_name
 from wattio.peak import file as peak_file
 from wattio.results.plan import Iteration, Plan, digest
 from wattio.results.runs import Run
@@ -297,11 +297,8 @@ class _Identities:
         head = study.study.model_dump(include={"settle", "drop_caches", "seed"})
         # Which devices stood together in the study decides nothing.
         meters = [meter.model_dump(mode="json", exclude={"each"}) for meter in study.meter]
-        # A model decides the energy: what its file says counts, not where it lies.
         for meter in meters:
-            scheme, _, path = meter["name"].partition(":")
-            if scheme == "estimate" and Path(path).is_file():
-                meter["name"] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+            meter["name"] = _with_model(meter["name"])
         self._base = base
         self._seed = study.study.seed
         self._shared = {"study": head, "meters": meters, "wattio": version("wattio")}
@@ -319,6 +316,24 @@ class _Identities:
             )
             content["system"] = cell.system.module, cell.system.options
         return Measuring(digest(content)[:16], run, self._seed, repetition, cell)
+
+
+def _with_model(name: str) -> str:
+    """A meter's name; that of an estimate with the digest of its model, which decides the energy.
+
+    What the model's file says counts, not where it lies: a host may be calibrated meanwhile.
+    """
+    if name.partition(":")[0] != estimate.SCHEME:
+        return name
+    try:
+        model = estimate.model_of(name)
+        if model == estimate.ASSUMED:
+            return name
+        content = Path(model).read_bytes()
+    except (InputError, OSError):  # Told when the meter is opened.
+        return name
+    _, mark, query = name.partition("?")
+    return f"{hashlib.sha256(content).hexdigest()}{mark}{query}"
 
 
 def _with_files(options: Mapping[str, Any], base: Path) -> dict[str, Any]:
