@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -23,6 +26,18 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     from wattio.report import plots
 
     monkeypatch.setattr(plots, "svg", lambda _: b"<svg/>")
+
+
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a text that is written from now on, the beginning finds room and the rest does not."""
+    write_text = Path.write_text
+
+    def begun(path: Path, text: str, encoding: str | None = None) -> int:
+        write_text(path, text[:9], encoding)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", begun)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

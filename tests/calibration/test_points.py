@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wattio.calibration import points
+from wattio.calibration.folder import FIT, DataFolder
 from wattio.errors import InputError
 
 from calibration import made
@@ -21,6 +22,15 @@ def test_points_read_back_as_written(tmp_path: Path) -> None:
     path = tmp_path / "points.csv"
     path.write_text(points.dump(written))
     assert points.load(path) == written
+
+
+def test_a_full_disk_leaves_the_fit_that_was_there(tmp_path: Path, full_disk: None) -> None:
+    """A calibration that is fitted again lost what it had said, and its record, where it began."""
+    fit = tmp_path / FIT
+    fit.write_bytes(b"{}")
+    with pytest.raises(OSError, match="No space left"):
+        DataFolder(tmp_path).keep_fit({"r_squared": 1.0})
+    assert fit.read_bytes() == b"{}"
 
 
 def test_a_torn_last_line_is_left_out() -> None:

@@ -508,6 +508,16 @@ def test_the_command_writes_a_platform_that_advice_reads(
         assert part in text
 
 
+def test_a_full_disk_leaves_the_platform_that_was_there(
+    folders: tuple[Path, Path], tmp_path: Path, full_disk: None
+) -> None:
+    out = tmp_path / "platform.toml"
+    out.write_bytes(b"the one of before")
+    with pytest.raises(InputError, match=r"--out: .*: cannot be written: No space left"):
+        hpcio_calibrate.calibrate(results=(folders[0],), out=out)
+    assert out.read_bytes() == b"the one of before"
+
+
 def test_bad_fits_end_with_1(folders: tuple[Path, Path], tmp_path: Path) -> None:
     fit, _ = folders
     for path in list(fit.glob("*.json"))[:10]:

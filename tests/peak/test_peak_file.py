@@ -107,6 +107,17 @@ def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
         write(tmp_path / "none" / "peak.toml", content)
 
 
+def test_a_full_disk_leaves_the_peak_that_was_there(tmp_path: Path, full_disk: None) -> None:
+    """It was emptied first, and an hour of measuring before was lost with it."""
+    content = from_document(document.parse(Path("peak.toml"), GOOD))
+    path = tmp_path / "peak.toml"
+    path.write_bytes(b"the one of before")
+    with pytest.raises(InputError, match=r"peak\.toml: cannot be written: No space left"):
+        write(path, content)
+    assert path.read_bytes() == b"the one of before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_places_of_programs() -> None:
     assert hosts.parse("localhost").arguments(("fio", "-v")) == ("fio", "-v")
     assert hosts.parse("netns:a").arguments(("ping",))[1] == "--net=/run/netns/a"

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from wattio.errors import InputError
 from wattio.files.document import Strict, text_of
+from wattio.files.whole import write_whole
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -116,9 +117,8 @@ class KeptFolder(Generic[R, P]):
         self.write(self.record_file, record.model_dump())
 
     def write(self, name: str, content: object) -> None:
-        """Write a file of JSON."""
-        text = json.dumps(content, indent=2, allow_nan=False)
-        (self.path / name).write_text(text + "\n", encoding="utf-8")
+        """Write a file of JSON, whole or not at all."""
+        write_whole(self.path / name, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
     def add(self, point: P) -> None:
         """Write a point."""

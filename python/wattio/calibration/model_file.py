@@ -10,6 +10,7 @@ from wattio import _core
 from wattio.calibration.fit import R_SQUARED_ASKED, Fit, Fitted
 from wattio.calibration.folder import Record
 from wattio.errors import InputError
+from wattio.files.whole import write_whole
 
 INTERVALS = "ordinary least squares, Student's t, two-sided, cut at zero"
 
@@ -52,10 +53,8 @@ def text(fit: Fit, record: Record) -> str:
 
 def write(path: Path, content: str) -> None:
     """Write the file, whole or not at all. Raises InputError."""
-    part = path.with_name(f".{path.name}.part")
     try:
-        part.write_text(content, encoding="utf-8")
-        part.replace(path)
+        write_whole(path, content)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
 

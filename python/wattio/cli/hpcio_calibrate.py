@@ -12,6 +12,7 @@ from rich.table import Table
 from wattio.cli import output
 from wattio.cli.out_path import writable
 from wattio.errors import InputError
+from wattio.files.whole import write_whole
 
 if TYPE_CHECKING:
     from wattio.models.calibrate import Calibration
@@ -69,7 +70,7 @@ def calibrate(
     found = calibrating.calibrate(fitted, name, _watts(idle_power), seed)
     checked = validate.validate(found.file.build(), kept, seed, fitted) if held_out else None
     try:
-        out.write_text(found.file.text(), encoding="utf-8")
+        write_whole(out, found.file.text())
     except OSError as error:
         raise InputError(f"--out: {out}: cannot be written: {error.strerror}") from None
     if as_json:

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from wattio.analysis.cores import Spent
 from wattio.cli import output
+from wattio.files.whole import write_whole
 from wattio.kinds.measurement.single import Energy, Metered
 from wattio.workloads.hpcio import Options
 from wattio.workloads.hpcio_output import Report, Spread
@@ -38,13 +39,7 @@ def keep(found: dict[str, Any], raw: Path) -> None:
 
     The disk may be full of the run's dumps.
     """
-    part = raw / f"{RESULT}.part"
-    try:
-        part.write_text(json.dumps(found, allow_nan=False) + "\n", encoding="utf-8")
-        part.replace(raw / RESULT)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise
+    write_whole(raw / RESULT, json.dumps(found, allow_nan=False) + "\n")
 
 
 def told(run: Metered[Report], options: Options) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from wattio.cli import output
 from wattio.cli.out_path import writable
 from wattio.errors import InputError, ResultError
+from wattio.files.whole import whole_file
 from wattio.meters.meter import Facts
 from wattio.meters.name import public_name
 from wattio.meters.samples import COLUMNS
@@ -42,9 +43,8 @@ def writer_of(out: Path) -> Writer:
 
 def write_csv(path: Path, recorded: Mapping[str, Samples]) -> None:
     """Samples as text, a column empty where there is no value. Raises ResultError."""
-    part = path.with_name(f".{path.name}.part")
     try:
-        with part.open("w", encoding="utf-8", newline="") as file:
+        with whole_file(path) as part, part.open("w", encoding="utf-8", newline="") as file:
             rows = csv.writer(file, lineterminator="\n")
             rows.writerow(["meter", *COLUMNS])
             for label, samples in recorded.items():
@@ -54,9 +54,7 @@ def write_csv(path: Path, recorded: Mapping[str, Samples]) -> None:
                         [label, *("" if isinstance(v, float) and math.isnan(v) else v for v in row)]
                     )
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise ResultError(f"{path}: cannot be written: {error.strerror}") from error
-    part.replace(path)
 
 
 def record_to_file(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import h5py
 
 from wattio.errors import InputError, ResultError
+from wattio.files.whole import whole_file
 from wattio.hpcio import dumps, inspection, manifest, parts
 from wattio.hpcio.manifest import BlockFact, Manifest
 
@@ -52,10 +53,9 @@ def assemble(output: Path, step: int, target: Path) -> dict[str, tuple[int, ...]
     InputError and ResultError.
     """
     source = folder(output, step)
-    new = target.with_name(target.name + ".partial")
     shapes: dict[str, tuple[int, ...]] = {}
     try:
-        with h5py.File(new, "w") as file:
+        with whole_file(target) as new, h5py.File(new, "w") as file:
             file.attrs.update({"wattio_hpcio": parts.VERSION, "step": step})
             for name, fact, data in _blocks(source):
                 if fact.global_shape is None:
@@ -66,11 +66,8 @@ def assemble(output: Path, step: int, target: Path) -> dict[str, tuple[int, ...]
                     file.create_dataset(name, fact.global_shape, fact.dtype)
                     shapes[name] = fact.global_shape
                 file[name][parts.place(fact.block)] = data
-        new.replace(target)
     except (OSError, RuntimeError, ValueError) as error:
         raise ResultError(parts.explain(target, error)) from error
-    finally:
-        new.unlink(missing_ok=True)
     return shapes
 
 

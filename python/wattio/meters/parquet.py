@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wattio.errors import ResultError, storage_reason
+from wattio.files.whole import whole_file
 from wattio.meters.samples import COLUMNS, Samples
 
 if TYPE_CHECKING:
@@ -37,9 +38,8 @@ def write(path: Path, recorded: Mapping[str, Samples]) -> None:
     """
     import duckdb
 
-    part = path.with_name(f".{path.name}.part")
     try:
-        with duckdb.connect() as connection:
+        with whole_file(path) as part, duckdb.connect() as connection:
             # One thread keeps the file the same, byte for byte, wherever it is written.
             connection.execute("SET threads = 1")
             sources = []
@@ -50,9 +50,7 @@ def write(path: Path, recorded: Mapping[str, Samples]) -> None:
             union = " UNION ALL ".join(sources) or _EMPTY
             connection.execute(_COPY.format(sources=union, target=_escaped(part)))
     except (duckdb.Error, OSError) as error:
-        part.unlink(missing_ok=True)
         raise ResultError(f"{path}: cannot be written: {storage_reason(error) or error}") from error
-    part.replace(path)
 
 
 def read(path: Path) -> dict[str, Samples]:

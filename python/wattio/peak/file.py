@@ -27,6 +27,7 @@ from wattio.analysis.peak import QUANTITIES, Kind, Part, Peak, Quantity, Rate, R
 from wattio.errors import InputError
 from wattio.files import document, toml_text
 from wattio.files.document import Document, Strict
+from wattio.files.whole import write_whole
 
 Origin = Literal["measured", "published", "datasheet", "assumed"]
 
@@ -116,8 +117,8 @@ def from_document(source: Document) -> PeakFile:
 
 
 def write(path: Path, content: PeakFile) -> None:
-    """Write a file. Raises InputError where that is not possible."""
+    """Write a file, whole or not at all. Raises InputError where that is not possible."""
     try:
-        path.write_text(content.text(), encoding="utf-8")
+        write_whole(path, content.text())
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from error

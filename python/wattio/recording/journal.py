@@ -15,6 +15,7 @@ from typing import Any
 
 from wattio.clock import Instant
 from wattio.errors import ResultError
+from wattio.files.whole import write_whole
 from wattio.meters.meter import Facts
 from wattio.meters.name import public_name
 from wattio.meters.samples import Samples, read_file
@@ -121,9 +122,7 @@ def write_sources(folder: Path, names: Mapping[str, str], facts: Mapping[str, Fa
         }
         for n, (label, name) in enumerate(names.items())
     ]
-    part = folder / f".{SOURCES}.part"
-    part.write_text(json.dumps(entries, indent=2) + "\n", encoding="utf-8")
-    part.replace(folder / SOURCES)
+    write_whole(folder / SOURCES, json.dumps(entries, indent=2) + "\n")
 
 
 def read_folder(folder: Path) -> dict[str, Samples]:

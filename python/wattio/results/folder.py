@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self
 
 from wattio.errors import ResultError, storage_reason
 from wattio.files import document, toml_text
+from wattio.files.whole import write_whole
 from wattio.results import machine
 from wattio.results.catalog import Catalog
 from wattio.results.plan import Plan
@@ -224,7 +225,4 @@ def _anew(path: Path) -> Path:
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write a file that appears under its name when it is whole."""
-    part = path.with_name(f".{path.name}.part")
-    text = json.dumps(content, indent=1, allow_nan=False)
-    part.write_text(text + "\n", encoding="utf-8")
-    part.replace(path)
+    write_whole(path, json.dumps(content, indent=1, allow_nan=False) + "\n")

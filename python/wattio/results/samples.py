@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from wattio.analysis.histogram import WindowHistograms
 from wattio.errors import ResultError, storage_reason
+from wattio.files.whole import whole_file
 
 Windows = dict[str, NDArray[np.float64]]
 
@@ -57,18 +58,15 @@ def write(path: Path, windows: Mapping[str, NDArray[Any]], histograms: WindowHis
         f"{_nullable(f'c{index}', windows[name])} AS {quoted(name)}"
         for index, name in enumerate(names)
     )
-    part = path.with_name(f".{path.name}.part")
     try:
-        with duckdb.connect() as connection:
+        with whole_file(path) as part, duckdb.connect() as connection:
             # One thread keeps the file the same, byte for byte, wherever it is written.
             connection.execute("SET threads = 1")
             connection.register("windows", {"row": row, **table})
             connection.register("buckets", flat)
             connection.execute(_COPY.format(columns=columns, target=_escaped(part)))
     except (duckdb.Error, OSError) as error:
-        part.unlink(missing_ok=True)
         raise ResultError(f"{path}: cannot be written: {storage_reason(error) or error}") from error
-    part.replace(path)
 
 
 def read(path: Path) -> tuple[Windows, WindowHistograms]:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from wattio.errors import ResultError
 from wattio.files import document
 from wattio.files.document import Document
+from wattio.files.whole import whole_file
 from wattio.kinds.fleet.plan import Batch
 from wattio.kinds.fleet.schema import KIND, FleetStudy
 from wattio.results.folder import ResultFolder, write_json
@@ -76,12 +77,10 @@ class FleetFolder(ResultFolder):
             values = [np.nan if row[name] is None else row[name] for row in rows]
             table[name] = np.array(values, dtype=np.float64)
         target = self.path / "samples" / f"{batch.identity}.parquet"
-        part = target.with_name(f".{target.name}.part")
-        with duckdb.connect() as connection:
+        with whole_file(target) as part, duckdb.connect() as connection:
             connection.register("rows", table)
             place = str(part).replace("'", "''")
             connection.execute(f"COPY rows TO '{place}' (FORMAT parquet, COMPRESSION zstd)")
-        part.replace(target)
 
     def read_raw(self, identity: str) -> list[dict[str, Any]]:
         """The totals of a batch, server by server."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from wattio.errors import InputError, ResultError
 from wattio.files import document, toml_text
+from wattio.files.whole import write_whole
 from wattio.kinds.measurement import rederive
 from wattio.kinds.measurement.derive import Rulebook
 from wattio.kinds.measurement.folder import MeasurementFolder
@@ -64,9 +65,7 @@ def _attach(folder: MeasurementFolder, entry: MeterEntry, in_place_of_totals: bo
     attached = folder.attached() | {entry.shown: facts}
     write_json(folder.path / "attached.json", {key: asdict(one) for key, one in attached.items()})
     # Last: what stands in resolved.toml is what the rest is derived by.
-    part_file = folder.path / ".resolved.toml.part"
-    part_file.write_text(resolved, encoding="utf-8")
-    part_file.replace(folder.path / "resolved.toml")
+    write_whole(folder.path / "resolved.toml", resolved)
     rederive.put_derived(folder)
     return count
 
