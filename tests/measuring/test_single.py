@@ -11,12 +11,13 @@ import pytest
 from wattio import clock
 from wattio.analysis.cores import TICK_S, Counter, Look, Ticks, as_plain
 from wattio.clock import Instant, Span
-from wattio.errors import InputError
+from wattio.errors import InputError, ResultError, WorkloadFailed
 from wattio.kinds.measurement import core_time
 from wattio.kinds.measurement.single import SAMPLES, Energy, metered
 from wattio.knobs.texts import Texts
 from wattio.meters import parquet
 from wattio.meters.meter import Facts, MeterRefused
+from wattio.recording import journal
 
 POWER_W = 42.5
 
@@ -134,6 +135,34 @@ def test_an_estimate_is_of_the_ticks_at_the_very_ends(
     assert (spent.busy_s, spent.idle_s) == pytest.approx((0.35, 0.25))
     by_hand = 48 * spent.seconds + 0.4 * spent.on_s + 6.8 * 0.35 + 0.05e-3 * spent.requests
     assert found.energy_j == pytest.approx(by_hand)
+
+
+def test_samples_that_cannot_be_written_are_kept(
+    tmp_path: Path, sensor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of a run of hours went with their folder."""
+
+    def full(path: Path, _: object) -> None:
+        raise ResultError(f"{path}: cannot be written: No space left on device")
+
+    monkeypatch.setattr(parquet, "write", full)
+    with pytest.raises(ResultError, match="No space left on device; what was recorded is") as told:
+        metered([sensor], tmp_path, work)
+    (folder,) = tmp_path.glob(".power-*")
+    command = f"wattio meter record --from {folder} --out {tmp_path / SAMPLES}"
+    assert str(told.value).endswith(command)
+    [samples] = journal.read_folder(folder).values()
+    assert set(samples.power_w) == {POWER_W}
+
+
+def test_samples_of_work_that_failed_are_not_kept(tmp_path: Path, sensor: str) -> None:
+    def failing() -> tuple[str, Span]:
+        work(0.1)
+        raise WorkloadFailed("a rank has failed")
+
+    with pytest.raises(WorkloadFailed):
+        metered([sensor], tmp_path, failing)
+    assert not list(tmp_path.glob(".power-*"))
 
 
 def test_what_is_unknown_is_absent() -> None:

@@ -10,13 +10,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from wattio.cli import main
+from wattio.errors import ResultError
 from wattio.meters import parquet
 from wattio.recording import Samples
 from wattio.recording.cadence import find_step, timing, updates
@@ -69,6 +70,8 @@ def test_read_says_watts_and_whether_they_are_measured(
         (["record", "estimate:assumed", "--out", "/nowhere/x.csv"], "there is no folder"),
         (["record", "estimate:assumed", "--out", "x.csv", "--rate", "fast"], "--rate: "),
         (["record", "estimate:assumed", "estimate:assumed", "--out", "x.csv"], "is there twice"),
+        (["record", "rapl:", "--from", ".", "--out", "x.csv"], "give it with --out alone"),
+        (["record", "--from", "nowhere", "--out", "x.csv"], "is no list of recorded meters"),
         (["serve", "ptdaemon", "--from", "nosuch:"], "unknown kind"),
     ],
 )
@@ -121,6 +124,63 @@ def test_ctrl_c_keeps_what_was_recorded(sensor: str, tmp_path: Path) -> None:
         _, said = program.communicate(timeout=60)
     assert program.returncode in (0, 1), said
     assert len(next(iter(parquet.read(out).values()))) > 0
+
+
+def full(path: Path, _: object) -> None:
+    raise ResultError(f"{path}: cannot be written: No space left on device")
+
+
+def interrupted(*_: object) -> None:
+    signal.raise_signal(signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize(
+    ("failing", "code", "says"),
+    [
+        (full, 2, "out.parquet: cannot be written: No space left on device; what was recorded"),
+        (interrupted, 130, "wattio: stopped; what was recorded is kept in "),
+    ],
+)
+def test_what_could_not_be_written_is_kept_and_written_later(
+    failing: Callable[..., None],
+    code: int,
+    says: str,
+    sensor: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Hours of samples went with the folder that they were in."""
+    out = tmp_path / "out.parquet"
+    with monkeypatch.context() as during:
+        during.setattr(parquet, "write", failing)
+        words = ["--rate", "50 Hz", "--duration", "300 ms", "--out", str(out)]
+        assert run("record", sensor, *words) == code
+    told = capsys.readouterr().err
+    (folder,) = tmp_path.glob(".wattio-recording-*")
+    assert says in told
+    assert told.endswith(f": wattio meter record --from {folder} --out {out}\n")
+    assert run("record", "--from", str(folder), "--out", str(out)) == 0
+    (samples,) = parquet.read(out).values()
+    assert set(samples.power_w) == {45.0}
+    assert len(samples) > 1
+
+
+def test_one_ctrl_c_while_a_recording_is_written_ends_nothing(
+    sensor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = parquet.write
+
+    def interrupted_once(path: Path, recorded: Mapping[str, Samples]) -> None:
+        signal.raise_signal(signal.SIGINT)
+        write(path, recorded)
+
+    monkeypatch.setattr(parquet, "write", interrupted_once)
+    out = tmp_path / "out.parquet"
+    run("record", sensor, "--rate", "50 Hz", "--duration", "300 ms", "--out", str(out))
+    assert len(parquet.read(out)) == 1
+    assert not list(tmp_path.glob(".wattio-recording-*"))
 
 
 def test_check_says_what_a_sensor_that_stands_still_is(

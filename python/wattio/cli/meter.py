@@ -124,7 +124,13 @@ wattio meter record rapl: --out power.parquet --duration "10 min"
 wattio meter record rapl:package-0 rapl:package-1 --rate "100 Hz" --out power.csv
 ```"""
 )
-def record(*names: str, out: Path, rate: str | None = None, duration: str | None = None) -> int:
+def record(
+    *names: str,
+    out: Path,
+    rate: str | None = None,
+    duration: str | None = None,
+    source: Annotated[Path | None, Parameter("--from")] = None,
+) -> int:
     """Record meters into a file; Ctrl-C ends it and keeps what was recorded.
 
     Exit code 1 where a meter was lost meanwhile, or readings were not taken in time; the file holds
@@ -141,10 +147,18 @@ def record(*names: str, out: Path, rate: str | None = None, duration: str | None
         own rate.
     duration
         How long; until Ctrl-C by default.
+    source
+        In place of meters: the folder that a recording was left in, as its message said, because
+        its file could not be written.
     """
     from wattio.cli.load_options import SPAN_S_LEAST, seconds
-    from wattio.cli.meter_record import record_to_file, writer_of
+    from wattio.cli.meter_record import record_to_file, write_kept, writer_of
 
+    if source is not None:
+        if names or rate or duration:
+            raise InputError("--from: writes what was recorded; give it with --out alone")
+        write_kept(source, out, writer_of(out))
+        return EXIT_DONE
     if not names:
         raise InputError("wattio meter record needs the name of a meter")
     write = writer_of(out)

@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from rich.progress import BarColumn, Progress, TextColumn
 
@@ -21,7 +20,7 @@ from wattio.files.whole import whole_file
 from wattio.meters.meter import Facts
 from wattio.meters.name import public_name
 from wattio.meters.samples import COLUMNS
-from wattio.recording import Event, Recorder, Samples, Source
+from wattio.recording import Event, Recorder, Samples, Source, journal, unwritten
 from wattio.recording.cadence import timing
 
 Writer = Callable[[Path, Mapping[str, Samples]], None]
@@ -64,26 +63,44 @@ def record_to_file(
     rate_hz: float | None,
     duration_s: float | None,
 ) -> bool:
-    """Record until the time is over or Ctrl-C; whether all meters gave all readings."""
+    """Record until the time is over or Ctrl-C; whether all meters gave all readings.
+
+    Raises ResultError where the file cannot be written, and Cancelled on a second Ctrl-C, with the
+    folder that holds what was recorded.
+    """
     sources = [Source(label, name, rate_hz) for label, name in _labels(names).items()]
-    # On the file's own file system there is room for what is recorded, or there is not for it.
     with (
-        TemporaryDirectory(prefix=".wattio-recording-", dir=out.parent) as folder,
-        Recorder(sources, Path(folder)) as recorder,
+        unwritten.beside(out, ".wattio-recording-") as place,
+        Recorder(sources, place.path) as recorder,
     ):
         facts = recorder.start()
-        with _asked_to_stop() as stopped, bar(duration_s) as (advance, _):
-            began_s = time.monotonic()
-            while (passed_s := time.monotonic() - began_s) < (duration_s or math.inf):
-                advance(passed_s, ", ".join(facts))
-                if stopped() or not recorder.is_sampling:
-                    break
-                time.sleep(_POLL_S)
-        recorder.stop()
-        recorded = {source.label: recorder.read_all(source.label) for source in sources}
-        events = recorder.events()
-        write(out, recorded)
+        # Until all is written: Ctrl-C at its end would leave nothing but the folder.
+        with place.needed(), _asked_to_stop() as stopped:
+            _wait(recorder, ", ".join(facts), duration_s, stopped)
+            recorder.stop()
+            recorded = {source.label: recorder.read_all(source.label) for source in sources}
+            events = recorder.events()
+            write(out, recorded)
     return _report(out, recorded, facts, events, rate_hz)
+
+
+def _wait(
+    recorder: Recorder, what: str, duration_s: float | None, stopped: Callable[[], bool]
+) -> None:
+    """Until the time is over, somebody asks for the end, or nothing is sampled any more."""
+    with bar(duration_s) as (advance, _):
+        began_s = time.monotonic()
+        while (passed_s := time.monotonic() - began_s) < (duration_s or math.inf):
+            advance(passed_s, what)
+            if stopped() or not recorder.is_sampling:
+                return
+            time.sleep(_POLL_S)
+
+
+def write_kept(folder: Path, out: Path, write: Writer) -> None:
+    """Write what was recorded into a folder that an error left. Raises ResultError."""
+    write(out, journal.read_folder(folder))
+    output.console().print(str(out), markup=False, highlight=False, soft_wrap=True)
 
 
 @contextlib.contextmanager

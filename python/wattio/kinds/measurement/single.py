@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Generic, TypeVar
 
 from wattio.analysis.cores import Spent
@@ -18,7 +17,7 @@ from wattio.knobs.texts import here
 from wattio.meters import parquet
 from wattio.meters.meter import Facts
 from wattio.meters.name import public_name
-from wattio.recording import Event, Recorder, Samples, Source
+from wattio.recording import Event, Recorder, Samples, Source, unwritten
 
 SAMPLES = "power.parquet"
 _RUN = "run"
@@ -82,8 +81,8 @@ def metered(
     """Do some work while meters are recorded; what it returns, with the energy of its span.
 
     `ends` finds the ticks of cores at the span's very ends in what the work returns. All samples
-    and looks at cores are left in `folder`. Raises what `Recorder.start` and the work raise, and
-    InputError for a meter that is there twice.
+    and looks at cores are left in `folder`. Raises what `Recorder.start` and the work raise,
+    InputError for a meter that is there twice, and ResultError where samples cannot be written.
     """
     sources = {f"meter {number}": name for number, name in enumerate(meters, start=1)}
     for name in meters:
@@ -93,22 +92,28 @@ def metered(
         result, span = _watched(work, folder)
         return Metered(result, (), _spent(span, folder, ends(result)))
     with (
-        TemporaryDirectory(prefix=".power-", dir=folder) as place,
-        Recorder([Source(*pair) for pair in sources.items()], Path(place)) as recorder,
+        unwritten.beside(folder / SAMPLES, ".power-") as place,
+        Recorder([Source(*pair) for pair in sources.items()], place.path) as recorder,
     ):
         facts = recorder.start()
         result, span = _watched(work, folder)
-        for label, one in facts.items():
-            patience_s = max(_CAUGHT_UP_LEAST_S, _CAUGHT_UP_PERIODS * one.period_s) + one.lag_s
-            end_ns = span.end.monotonic_ns + round(one.lag_s * 1e9)
-            recorder.caught_up(label, end_ns, patience_s)
-        recorder.stop()
-        recorded = {label: recorder.read_all(label) for label in facts}
-        events = recorder.events()
-        parquet.write(folder / SAMPLES, recorded)
-        spent = _spent(span, folder, ends(result))
-        found = [_energy(span, facts[at], recorded[at], _of(at, events), spent) for at in facts]
+        with place.needed():
+            _catch_up(recorder, facts, span)
+            recorder.stop()
+            recorded = {label: recorder.read_all(label) for label in facts}
+            events = recorder.events()
+            parquet.write(folder / SAMPLES, recorded)
+    spent = _spent(span, folder, ends(result))
+    found = [_energy(span, facts[at], recorded[at], _of(at, events), spent) for at in facts]
     return Metered(result, tuple(found), spent)
+
+
+def _catch_up(recorder: Recorder, facts: Mapping[str, Facts], span: Span) -> None:
+    """Wait for a sample beyond the end from each meter, for as long as it may take."""
+    for label, one in facts.items():
+        patience_s = max(_CAUGHT_UP_LEAST_S, _CAUGHT_UP_PERIODS * one.period_s) + one.lag_s
+        end_ns = span.end.monotonic_ns + round(one.lag_s * 1e9)
+        recorder.caught_up(label, end_ns, patience_s)
 
 
 def _watched(work: Callable[[], tuple[Result, Span]], folder: Path) -> tuple[Result, Span]:
