@@ -5,7 +5,7 @@
 mod twin;
 
 use std::path::Path;
-use twin::{RAND_RW, Trial, dorado, latency_us, number, phase, saving, small, taken};
+use twin::{RAND_RW, Trial, dorado, latency_us, number, pattern, phase, saving, small, taken};
 use wattio_control::{Settings, build};
 use wattio_law::{Bound, DriveAction};
 use wattio_plant::Server;
@@ -208,6 +208,25 @@ fn a_bound_on_the_99th_percentile_is_kept_on_the_shipped_trace() {
         println!("p99, trace, seed {seed}: x{ratio:.3}, saved {saved:.4}");
         assert!(ratio <= 1.2, "seed {seed}: x{ratio}");
         assert!(saved > 0.02, "seed {seed}: {saved}");
+    }
+}
+
+/// What large requests took beyond the limit at full speed was made up for by nobody: 1.095 times the
+/// limit came of it beside small ones. Beside others of nearly their size it was 1.03 times, as what
+/// each takes at full speed was not known well enough.
+#[test]
+fn an_absolute_bound_is_kept_where_full_speed_is_over_it_at_times() {
+    for (sizes, room) in [([131_072, 8192], 1.1), ([131_072, 98_304], 1.04)] {
+        let part = |at: usize| phase(10.0, Some(4_000.0), pattern(1.0, 1.0, sizes[at % 2]));
+        let trial = Trial { phases: (0..12).map(part).collect(), ..open(small(), &[]) };
+        let native = trial.native();
+        let limit_us = (latency_us(native.rows()) * room).round();
+        let run = under(&trial, &[&format!("mean {limit_us} us")]);
+        let (ratio, saved) = (latency_us(run.rows()) / limit_us, saving(&run, &native));
+        println!("{sizes:?} by turns: x{ratio:.3} of {limit_us} us, saved {saved:.4}");
+        assert!(latency_us(&native.rows()[..20]) > limit_us, "full speed is not over it");
+        assert!(ratio <= 1.0, "{sizes:?}: x{ratio}");
+        assert!(saved > 0.01, "{sizes:?}: {saved}");
     }
 }
 

@@ -31,13 +31,14 @@ pub struct Spent<'a> {
 #[derive(Clone, Debug)]
 pub struct Account {
     pub bound: Bound,
-    /// Decaying sums: spent and allowed, in request-microseconds (or requests, for quantiles).
+    /// Decaying sums: spent and allowed, in request-microseconds (or requests, for quantiles). Where
+    /// full speed itself is over the limit, what is allowed may be below 0.
     spent: f64,
     allowed: f64,
     /// The same since the start.
     spent_ever: f64,
     allowed_ever: f64,
-    /// What a usual window allows.
+    /// What a usual window allows, or takes of what others allow.
     usual: f64,
     /// Of a bound on a quantile: that at full speed, at its least, in microseconds.
     tail_us: Option<f64>,
@@ -75,14 +76,27 @@ impl Account {
         }
     }
 
+    /// The limit of a mean over the run, in microseconds, where it is a time.
+    fn limit_of_run_us(&self) -> Option<f64> {
+        let of_run = self.bound.scope == Scope::Run && self.bound.statistic == Statistic::Mean;
+        self.bound.limit_us(None).filter(|_| of_run)
+    }
+
+    /// What the account allows for each of a window's requests, in microseconds. Of a limit that is a
+    /// time, all that was measured and the setting did not cost is taken off: what full speed itself is
+    /// over the limit by others make up for, and what is left is told by no estimate.
+    fn allowed_us(&self, window: &Spent) -> f64 {
+        match self.limit_of_run_us().zip(window.seen.latency_us_mean) {
+            Some((limit_us, latency_us)) => limit_us - (latency_us - window.extra_us),
+            None => self.allowance_us(window.full_speed_us),
+        }
+    }
+
     /// Takes in a window.
     pub fn spend(&mut self, window: &Spent, settings: &ForesightSettings) {
         let requests = window.seen.requests as f64;
         let (spent, allowed) = match self.bound.statistic {
-            Statistic::Mean => {
-                let allowance_us = self.allowance_us(window.full_speed_us);
-                (window.extra_us * requests, allowance_us * requests)
-            }
+            Statistic::Mean => (window.extra_us * requests, self.allowed_us(window) * requests),
             Statistic::Quantile(q) => {
                 self.tail_us = window.tails.full.quantile_us(q, settings.careful_deviations);
                 let limit_us = self.bound.limit_us(self.tail_us);
@@ -104,7 +118,7 @@ impl Account {
         self.spent_ever += spent;
         self.allowed_ever += allowed;
         let weight = 1.0 - (-window.span / settings.usual_windows).exp();
-        self.usual += weight * (allowed / window.span - self.usual);
+        self.usual += weight * (allowed.abs() / window.span - self.usual);
         let share = self.spent_share();
         if let Some(ln_price) = &mut self.ln_price {
             let mut change = 0.0;
@@ -125,16 +139,21 @@ impl Account {
     /// charged and not spent.
     pub fn correct(&mut self, spent: f64) {
         if self.bound.statistic == Statistic::Mean {
-            let most = 0.5 * self.allowed;
+            let most = 0.5 * self.allowed.max(0.0);
             let spent = spent.clamp(-most, most);
+            let (lately, ever) = (self.spent, self.spent_ever);
             self.spent = (self.spent + spent).max(0.0);
             self.spent_ever = (self.spent_ever + spent).max(0.0);
+            if self.limit_of_run_us().is_some() {
+                // It was taken for full speed's, and what was measured is what it was.
+                self.allowed += self.spent - lately;
+                self.allowed_ever += self.spent_ever - ever;
+            }
         }
     }
 
     /// The share of the promise that is spent: lately or since the start, whichever is more.
     pub fn spent_share(&self) -> f64 {
-        let share = |spent: f64, allowed: f64| if allowed > 0.0 { spent / allowed } else { 0.0 };
         share(self.spent, self.allowed).max(share(self.spent_ever, self.allowed_ever))
     }
 
@@ -202,6 +221,20 @@ impl Account {
     }
 }
 
+/// The share that is spent of what is allowed: none before there were requests, and more than all
+/// where they left nothing to allow.
+fn share(spent: f64, allowed: f64) -> f64 {
+    if allowed > 0.0 {
+        spent / allowed
+    } else if spent > allowed {
+        OVERSPENT
+    } else {
+        0.0
+    }
+}
+
+/// The share that is spent where nothing is allowed.
+const OVERSPENT: f64 = 2.0;
 /// Prices beyond these are as good as none and as full speed.
 const LN_PRICE_MIN: f64 = -10.0;
 const LN_PRICE_MAX: f64 = 25.0;
@@ -214,32 +247,29 @@ mod tests {
     use super::*;
     use crate::parameters::Settings;
 
-    /// The price after so many windows that spend so much of what they may.
-    fn price_w(windows: usize, spent_of_allowed: f64, price_binds: bool) -> f64 {
+    /// Takes in a window of 1000 requests that lost so much each.
+    fn spend(account: &mut Account, full_speed_us: f64, extra_us: f64, price_binds: bool) {
         let resolved =
             crate::registry::policy("foresight").unwrap().resolve(&Settings::new()).unwrap();
         let settings = ForesightSettings::from_resolved(&resolved);
-        let mut account = Account::new(Bound::mean_relative(0.2));
-        account.begin(1.0);
         let seen = LatencyObservation {
             requests: 1000,
+            latency_us_mean: Some(full_speed_us + extra_us),
             ..LatencyObservation::quiet(wattio_units::Seconds(0.0))
         };
+        let tails = &Tails::default();
+        let aim = settings.spend_share;
+        let window =
+            Spent { seen: &seen, extra_us, full_speed_us, tails, aim, span: 1.0, price_binds };
+        account.spend(&window, &settings);
+    }
+
+    /// The price after so many windows that spend so much of what they may.
+    fn price_w(windows: usize, spent_of_allowed: f64, price_binds: bool) -> f64 {
+        let mut account = Account::new(Bound::mean_relative(0.2));
+        account.begin(1.0);
         for _ in 0..windows {
-            let extra_us = 20.0 * spent_of_allowed;
-            let tails = &Tails::default();
-            account.spend(
-                &Spent {
-                    seen: &seen,
-                    extra_us,
-                    full_speed_us: 100.0,
-                    tails,
-                    aim: settings.spend_share,
-                    span: 1.0,
-                    price_binds,
-                },
-                &settings,
-            );
+            spend(&mut account, 100.0, 20.0 * spent_of_allowed, price_binds);
         }
         account.ln_price.unwrap().exp()
     }
@@ -251,5 +281,29 @@ mod tests {
         assert!(price_w(50, 0.1, true) < 0.1);
         assert!((price_w(50, 0.1, false) - 1.0).abs() < 1e-9);
         assert!(price_w(50, 1.5, false) > 10.0);
+    }
+
+    /// What full speed itself exceeds an absolute limit by was forgotten: of two phases with means of
+    /// 440 and 160 us the account allowed 190 us where a mean of 350 us leaves 100 for both, and 366 us
+    /// came of it.
+    #[test]
+    fn what_full_speed_is_over_the_limit_by_is_made_up_for() {
+        let mut account = Account::new("mean 350 us run".parse().unwrap());
+        assert_eq!(account.spent_share(), 0.0, "nobody has asked for anything yet");
+        for pairs in 1..=50 {
+            spend(&mut account, 440.0, 0.0, true);
+            assert!(pairs > 1 || account.spent_share() > 1.0, "there is nothing to spend");
+            account.correct(0.0);
+            spend(&mut account, 160.0, 70.0, true);
+            let (spent, allowed) = (account.spent_ever / 1e3, account.allowed_ever / 1e3);
+            assert!((spent - 70.0 * f64::from(pairs)).abs() < 1e-6, "{spent} us");
+            assert!((allowed - 100.0 * f64::from(pairs)).abs() < 1e-6, "{allowed} us");
+        }
+        assert_eq!((account.allowance_us(440.0), account.allowance_us(160.0)), (0.0, 190.0));
+        // In a bound on each window nobody makes up for others.
+        let mut strict = Account::new("mean 350 us window".parse().unwrap());
+        spend(&mut strict, 440.0, 0.0, true);
+        spend(&mut strict, 160.0, 70.0, true);
+        assert!((strict.allowed_ever / 1e3 - 190.0).abs() < 1e-6);
     }
 }
