@@ -131,7 +131,8 @@ class Pacer:
         else:
             baseline, translation = known
             base_us = baseline.mean.latency_us * translation
-            self.credit.account(latency, base_us, self.promise.share(baseline), dt_s)
+            share = self.promise.share(baseline, translation)
+            self.credit.account(latency, base_us, share, dt_s)
 
     def stalls(self, latency: Seen) -> bool:
         """Requests are under way, none is answered, and that for half a window or since before."""
@@ -270,7 +271,8 @@ class Pacer:
             return False
         baseline, translation = known
         loss = over(latency["latency_us_mean"], baseline.mean.latency_us * translation) - 1.0
-        most = self.promise.share(baseline) * (1.0 + self.settings["overshoot_max"])
+        share = max(self.promise.share(baseline, translation), 0.0)
+        most = share * (1.0 + self.settings["overshoot_max"])
         return bool(loss > most) and self.adaptors.blame()
 
     def is_burst(self, seen: Seen, latency: Seen) -> bool:
@@ -291,7 +293,8 @@ class Pacer:
             return None
         full_speed = known[0].mean
         base_us = full_speed.latency_us * known[1]
-        growth = 1.0 + self.promise.share(known[0]) + self.settings["burst_margin"]
+        share = max(self.promise.share(*known), 0.0)
+        growth = 1.0 + share + self.settings["burst_margin"]
         in_flight = max(full_speed.rate * base_us * 1e-6, full_speed.in_flight or 0.0)
         return Late(base_us, base_us * growth, in_flight * growth)
 

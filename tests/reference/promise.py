@@ -132,12 +132,15 @@ class Promise:
             return least
         return float(min(max(loss_distance(share, loss(value_us, base_us)), least), 1.0))
 
-    def share(self, full_speed: Baseline) -> float:
-        """The least share above full speed that is promised: of the mean, else of quantiles."""
+    def share(self, full_speed: Baseline, translation: float) -> float:
+        """The least share above full speed that is promised: of the mean, else of quantiles.
+
+        Below 0 where full speed itself is over a limit.
+        """
         for of_mean in (True, False):
             bounds = [bound for bound in self.bounds if (bound.quantile is None) == of_mean]
             shares = [
-                max(bound.share_over(base_us), 0.0)
+                bound.share_over(base_us * translation)
                 for bound, base_us in ((bound, bound.of(full_speed.mean)) for bound in bounds)
                 if base_us is not None
             ]

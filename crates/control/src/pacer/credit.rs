@@ -49,7 +49,8 @@ impl Credit {
     ) {
         if let Some((full_speed, translation)) = full_speed {
             let base_us = full_speed.mean().latency_us_mean * translation;
-            self.known_us = Some((base_us, base_us * (1.0 + promise.share(full_speed))));
+            self.known_us =
+                Some((base_us, base_us * (1.0 + promise.room(full_speed, translation))));
         }
         let Some(mean_us) = latency.latency_us_mean.filter(|_| latency.requests > 0) else {
             return;
@@ -120,6 +121,9 @@ impl Credit {
 
 #[cfg(test)]
 mod tests {
+    use super::super::baseline::Baselines;
+    use super::super::by_source::BySource;
+    use super::super::stability::Stability;
     use super::*;
     use crate::parameters::Settings;
     use wattio_law::{Bound, DriveSleep};
@@ -134,6 +138,37 @@ mod tests {
         };
         credit.account(&window, None, &Promise::new(0.2), Seconds(1e9));
         credit
+    }
+
+    /// What a load of 1000 requests a second and this mean is like at full speed, and a window of it.
+    fn full_speed(latency_us: f64) -> (Baseline, LatencyObservation) {
+        let window = LatencyObservation {
+            requests: 1000,
+            latency_us_mean: Some(latency_us),
+            ..LatencyObservation::quiet(Seconds(0.0))
+        };
+        let mut stability = Stability::new(1, 1);
+        assert!(stability.push(&window, BySource::default(), Seconds(1.0)));
+        let mut baselines = Baselines::new(1.0, Seconds(1e9));
+        let level = baselines.learn(stability.last().unwrap().clone(), Vec::new());
+        (baselines.known(level).unwrap().clone(), window)
+    }
+
+    /// What full speed itself exceeds an absolute limit by was forgotten, and drives slept for it. A mix
+    /// that takes longer at full speed was promised a higher limit.
+    #[test]
+    fn what_full_speed_is_over_the_limit_by_is_not_left_for_sleep() {
+        let mut promise = Promise::new(0.2);
+        promise.set(&["mean 350 us run".parse().unwrap()]);
+        let mut credit = Credit::default();
+        for (latency_us, left_us) in [(440.0, -90.0), (160.0, 100.0)] {
+            let (full_speed, window) = full_speed(latency_us);
+            credit.account(&window, Some((&full_speed, 1.0)), &promise, Seconds(1.0));
+            assert!((credit.left_us / 1e3 - left_us).abs() < 1e-6, "{} us", credit.left_us / 1e3);
+        }
+        let ((full_speed, _), (_, window)) = (full_speed(160.0), full_speed(200.0));
+        credit.account(&window, Some((&full_speed, 1.25)), &promise, Seconds(1.0));
+        assert!((credit.left_us / 1e3 - 250.0).abs() < 1e-6, "{} us", credit.left_us / 1e3);
     }
 
     fn may_sleep(credit: &Credit, count: u32) -> bool {

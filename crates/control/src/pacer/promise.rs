@@ -110,13 +110,19 @@ impl Promise {
         distances.reduce(|a, b| Some(a?.min(b?))).flatten()
     }
 
-    /// The share above full speed that is promised: of the mean, or where only quantiles are
-    /// bounded, of those.
-    pub fn share(&self, full_speed: &Baseline) -> f64 {
+    /// The share above full speed that is promised to a mix whose latency is `translation` times the
+    /// baseline's: of the mean, or where only quantiles are bounded, of those.
+    pub fn share(&self, full_speed: &Baseline, translation: f64) -> f64 {
+        self.room(full_speed, translation).max(0.0)
+    }
+
+    /// The same, but below 0 where full speed itself is over an absolute limit.
+    pub fn room(&self, full_speed: &Baseline, translation: f64) -> f64 {
         let least = |mean: bool| {
             let of = self.bounds.iter().filter(|b| (b.statistic == Statistic::Mean) == mean);
             of.filter_map(|bound| {
-                Some(share_of(bound, statistic_us(bound.statistic, full_speed.mean())?).max(0.0))
+                let base_us = statistic_us(bound.statistic, full_speed.mean())? * translation;
+                Some(share_of(bound, base_us))
             })
             .reduce(f64::min)
         };

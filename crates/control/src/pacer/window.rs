@@ -72,7 +72,8 @@ impl Pacer {
             return false;
         };
         let loss = mean_us / (full_speed.mean().latency_us_mean * translation) - 1.0;
-        let most = self.promise.share(full_speed) * (1.0 + self.settings.overshoot_max);
+        let most =
+            self.promise.share(full_speed, translation) * (1.0 + self.settings.overshoot_max);
         loss > most && self.adaptor.blame(&self.limits, &self.settings)
     }
 
@@ -127,7 +128,7 @@ impl Pacer {
     pub(super) fn late(&self, mix: Option<Mix>) -> Option<Late> {
         let (full_speed, translation) = self.full_speed(mix)?;
         let base_us = full_speed.mean().latency_us_mean * translation;
-        let growth = 1.0 + self.promise.share(full_speed) + self.settings.burst_margin;
+        let growth = 1.0 + self.promise.share(full_speed, translation) + self.settings.burst_margin;
         // Little's law, or what was seen at full speed where that is more.
         let by_rate = full_speed.mean().rate() * base_us * 1e-6;
         let in_flight = full_speed.mean().in_flight.map_or(by_rate, |seen| seen.max(by_rate));
