@@ -1,6 +1,6 @@
 //! What a law did over a run, and how well its bounds were kept.
 
-use crate::{Bound, Insight, LatencyObservation, Limit, Scope, Statistic};
+use crate::{Bound, LatencyObservation, Limit, Scope, Statistic};
 use serde::Serialize;
 use wattio_units::Seconds;
 
@@ -115,15 +115,6 @@ impl BoundAccount {
             limit_us_sum: 0.0,
             full_speed_us_sum: 0.0,
         }
-    }
-
-    /// Judges a window by the law's knowledge of full speed.
-    pub fn judge(&mut self, seen: &LatencyObservation, insight: &Insight) {
-        let full_speed_us = match self.bound.statistic {
-            Statistic::Mean => insight.baseline_us,
-            Statistic::Quantile(_) => insight.baseline_us_tail,
-        };
-        self.judge_against(seen, full_speed_us);
     }
 
     /// Judges a window whose statistic would be `full_speed_us` at full speed. A window without

@@ -40,8 +40,6 @@ pub struct Insight {
     pub mode: Option<&'static str>,
     /// The mean latency in microseconds that the load would have at full speed.
     pub baseline_us: Option<f64>,
-    /// The same for the quantile of the law's first bound on one.
-    pub baseline_us_tail: Option<f64>,
     /// The mean latency in microseconds that must not be exceeded.
     pub bound_us: Option<f64>,
     /// `(latency - baseline) / baseline` of the last window.
@@ -59,7 +57,6 @@ impl Default for Insight {
             reason: "",
             mode: None,
             baseline_us: None,
-            baseline_us_tail: None,
             bound_us: None,
             loss: None,
             bound_in_force: true,
@@ -116,6 +113,12 @@ pub trait Law: Send {
         Insight::default()
     }
 
+    /// What a statistic of the last window's latency would be at full speed, in microseconds, as far
+    /// as the law knows.
+    fn full_speed_us(&self, statistic: Statistic) -> Option<f64> {
+        self.insight().baseline_us.filter(|_| statistic == Statistic::Mean)
+    }
+
     /// Every mode that [`Insight::mode`] may name, in the order of accounts and reports.
     fn modes(&self) -> &'static [&'static str] {
         &[]
@@ -153,6 +156,9 @@ impl<L: Law + ?Sized> Law for Box<L> {
     }
     fn insight(&self) -> Insight {
         (**self).insight()
+    }
+    fn full_speed_us(&self, statistic: Statistic) -> Option<f64> {
+        (**self).full_speed_us(statistic)
     }
     fn modes(&self) -> &'static [&'static str] {
         (**self).modes()

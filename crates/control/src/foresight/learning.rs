@@ -245,11 +245,6 @@ impl Foresight {
             Statistic::Mean => None,
         })
     }
-
-    /// Its value at full speed, in microseconds.
-    pub(super) fn full_speed_tail_us(&self) -> Option<f64> {
-        self.tails.full.quantile_us(self.quantile()?, 0.0)
-    }
 }
 
 /// No request is answered sooner, in microseconds; squares of less would vanish.

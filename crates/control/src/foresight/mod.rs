@@ -35,7 +35,9 @@ use guard::Guard;
 use load::Load;
 use price::Account;
 use tail::Tails;
-use wattio_law::{Action, Bound, Glimpse, GroupAction, Insight, Law, Limits, Observation, Watch};
+use wattio_law::{
+    Action, Bound, Glimpse, GroupAction, Insight, Law, Limits, Observation, Statistic, Watch,
+};
 use wattio_units::Seconds;
 
 /// What the law is doing.
@@ -270,11 +272,17 @@ impl Law for Foresight {
             reason: self.reason,
             mode: Some(Mode::NAMES[self.mode as usize]),
             baseline_us: self.full_speed_us,
-            baseline_us_tail: self.full_speed_tail_us(),
             bound_us: bound_us.filter(|us| us.is_finite()),
             loss: self.loss,
             bound_in_force: true,
             is_learning: self.mode == Mode::Learning,
+        }
+    }
+
+    fn full_speed_us(&self, statistic: Statistic) -> Option<f64> {
+        match statistic {
+            Statistic::Mean => self.full_speed_us,
+            Statistic::Quantile(q) => self.tails.full.quantile_us(q, 0.0),
         }
     }
 

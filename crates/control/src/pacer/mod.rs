@@ -39,7 +39,7 @@ use promise::Promise;
 use stability::Stability;
 use state::OperatingState;
 use wattio_law::{
-    Action, Bound, Glimpse, Insight, LatencyObservation, Law, Limits, Observation, Watch,
+    Action, Bound, Glimpse, Insight, LatencyObservation, Law, Limits, Observation, Statistic, Watch,
 };
 use wattio_units::Seconds;
 
@@ -74,7 +74,8 @@ pub struct Pacer {
     reason: &'static str,
     /// The baseline and the loss of the last window that had requests.
     baseline_us: Option<f64>,
-    baseline_us_tail: Option<f64>,
+    /// The same for each quantile that is bounded.
+    baseline_tails_us: Vec<(f64, f64)>,
     loss: Option<f64>,
 }
 
@@ -101,7 +102,7 @@ impl Pacer {
             burst: BurstCheck::new(limits.groups.len()),
             reason: "starting",
             baseline_us: None,
-            baseline_us_tail: None,
+            baseline_tails_us: Vec::new(),
             loss: None,
             held,
             settings,
@@ -319,10 +320,14 @@ impl Law for Pacer {
             bound_in_force: self.state == OperatingState::Stable,
             is_learning: self.state.is_at_full_speed(),
             baseline_us: self.baseline_us,
-            baseline_us_tail: self.baseline_us_tail,
             bound_us: self.promise.limit_us(self.baseline_us),
             loss: self.loss,
         }
+    }
+
+    fn full_speed_us(&self, statistic: Statistic) -> Option<f64> {
+        let Statistic::Quantile(quantile) = statistic else { return self.baseline_us };
+        self.baseline_tails_us.iter().find(|(q, _)| *q == quantile).map(|&(_, tail_us)| tail_us)
     }
 
     fn modes(&self) -> &'static [&'static str] {

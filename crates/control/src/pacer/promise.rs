@@ -58,9 +58,11 @@ impl Promise {
         self.quantiles().next().is_some()
     }
 
-    /// The first quantile that is bounded, at full speed, in microseconds.
-    pub fn tail_us(&self, full_speed: &Baseline) -> Option<f64> {
-        statistic_us(Statistic::Quantile(self.quantiles().next()?), full_speed.mean())
+    /// Each quantile that is bounded, and its value at full speed in microseconds.
+    pub fn tails_us(&self, full_speed: &Baseline) -> impl Iterator<Item = (f64, f64)> {
+        self.quantiles().filter_map(move |q| {
+            Some((q, statistic_us(Statistic::Quantile(q), full_speed.mean())?))
+        })
     }
 
     fn quantiles(&self) -> impl Iterator<Item = f64> {

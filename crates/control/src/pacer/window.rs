@@ -153,14 +153,15 @@ impl Pacer {
         let Some(latency) = latency.filter(|latency| latency.requests > 0) else { return };
         let mix = Mix::of(latency.read_share, latency.bytes_mean);
         let known = self.full_speed(mix).map(|(full_speed, translation)| {
-            let mean_us = full_speed.mean().latency_us_mean;
+            let tails_us = self.promise.tails_us(full_speed);
             (
-                mean_us * translation,
-                self.promise.tail_us(full_speed).map(|tail_us| tail_us * translation),
+                full_speed.mean().latency_us_mean * translation,
+                tails_us.map(|(q, tail_us)| (q, tail_us * translation)).collect(),
             )
         });
-        self.baseline_us = known.map(|(mean_us, _)| mean_us);
-        self.baseline_us_tail = known.and_then(|(_, tail_us)| tail_us);
+        let (baseline_us, tails_us) = known.unzip();
+        self.baseline_us = baseline_us;
+        self.baseline_tails_us = tails_us.unwrap_or_default();
         self.loss = latency.latency_us_mean.zip(self.baseline_us).map(|(l, base)| l / base - 1.0);
     }
 }

@@ -31,8 +31,8 @@ impl Objective {
     pub fn insight(&self, reason: &'static str) -> Insight {
         Insight {
             reason,
-            baseline_us: self.full_speed_us(),
-            bound_us: self.limit_us(),
+            baseline_us: self.full_speed_of(Statistic::Mean),
+            bound_us: self.limit_us().filter(|_| self.bound.statistic == Statistic::Mean),
             bound_in_force: !self.is_learning(),
             is_learning: self.is_learning(),
             ..Insight::default()
@@ -69,6 +69,11 @@ impl Objective {
     /// The statistic at full speed, once it is learned.
     pub fn full_speed_us(&self) -> Option<f64> {
         (!self.is_learning() && self.requests > 0.0).then(|| self.sum_us / self.requests)
+    }
+
+    /// The same of a statistic that may be another one, of which nothing is known then.
+    pub fn full_speed_of(&self, statistic: Statistic) -> Option<f64> {
+        self.full_speed_us().filter(|_| statistic == self.bound.statistic)
     }
 
     /// The limit, once it is known.

@@ -8,6 +8,7 @@ use crate::others::keep_cores_busy;
 use crate::parameters::{Settings, number};
 use wattio_law::{
     Action, Bound, DriveAction, GroupAction, Insight, LatencyObservation, Law, Limits, Observation,
+    Statistic,
 };
 use wattio_units::Seconds;
 
@@ -147,6 +148,10 @@ impl Law for Pegasus {
 
     fn insight(&self) -> Insight {
         self.objective.insight(self.reason)
+    }
+
+    fn full_speed_us(&self, statistic: Statistic) -> Option<f64> {
+        self.objective.full_speed_of(statistic)
     }
 
     fn bounds(&self) -> Vec<Bound> {

@@ -155,6 +155,10 @@ impl Law for Rubik {
         self.objective.insight(self.reason)
     }
 
+    fn full_speed_us(&self, statistic: Statistic) -> Option<f64> {
+        self.objective.full_speed_of(statistic)
+    }
+
     fn bounds(&self) -> Vec<Bound> {
         vec![self.objective.bound()]
     }

@@ -303,8 +303,8 @@ impl<L: Law> Driver<L> {
         let Some(latency) = &seen.latency else { return };
         self.account.requests = self.account.requests.saturating_add(latency.requests);
         if before.bound_in_force {
-            for bound in &mut self.account.bounds {
-                bound.judge(latency, after);
+            for account in &mut self.account.bounds {
+                account.judge_against(latency, self.law.full_speed_us(account.bound.statistic));
             }
         }
     }
