@@ -172,6 +172,16 @@ def test_the_native_module_refuses_what_cannot_be_and_stops_when_told() -> None:
     assert _core.run_fleet(json.dumps(batch), lambda _: False) is None
 
 
+@pytest.mark.parametrize("policy", ["pacer", "foresight", "pegasus", "rubik"])
+def test_every_law_that_keeps_bounds_is_told_the_fleets(policy: str) -> None:
+    """pegasus and rubik steered by 20 % of their own, and were judged by the fleet's bound."""
+    text = STUDY.replace('name = "pacer"', f'name = "{policy}"')
+    text = text.replace("batch = 2", 'batch = 2\nbound = "mean 10%"')
+    requests = [batch.request for batch in made(text).iterations]
+    told = {each.policy: (execute.specification(each)["bounds"], each.noise) for each in requests}
+    assert told == {"native": ([], False), policy: (["mean 10%"], True), "ondemand": ([], False)}
+
+
 def test_threads_change_nothing() -> None:
     asked = made().iterations[3].request
     assert asked.policy == "pacer"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from wattio import _core
+from wattio.cli.simulate import PolicyOptions
 from wattio.errors import InputError
-from wattio.simulator.bounds import Bound, judge
+from wattio.simulator.bounds import Bound, judge, takes_bounds
 from wattio.simulator.simulation import Outcome, Request
 
 REQUEST = Request("small", "pacer", {"pattern": "Rand_RW", "iops": 100.0})
@@ -68,6 +72,16 @@ def test_a_run_without_requests_keeps_and_breaks_nothing() -> None:
     quiet = outcome([[], []])
     judged = judge(Bound.parse("p99 2 ms window"), quiet, quiet)
     assert (judged["kept"], judged["worst"], judged["run_ratio"]) == (None, None, None)
+
+
+def test_who_keeps_bounds_is_told_a_plf() -> None:
+    """Only PACER and the oracle were: others were judged by it, and steered by 20 %."""
+    bounded = {name for name in json.loads(_core.policies()) if takes_bounds(name)}
+    assert bounded == {"pacer", "foresight", "pegasus", "rubik"}
+    assert takes_bounds("oracle")
+    for policy in bounded | {"oracle"}:
+        assert PolicyOptions(policy=policy, plf=0.1).settings() == {"plf": 0.1}
+    assert PolicyOptions(policy="ondemand", plf=0.1).settings() == {}
 
 
 def test_what_plf_means_is_a_bound() -> None:

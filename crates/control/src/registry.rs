@@ -166,7 +166,9 @@ mod tests {
             frequency_bound_share: None,
         }]);
         for policy in policies() {
-            build(policy.name, &Settings::new(), &limits).unwrap();
+            let law = build(policy.name, &Settings::new(), &limits).unwrap();
+            let has_plf = policy.table.parameters.iter().any(|parameter| parameter.name == "plf");
+            assert_eq!(has_plf, !law.bounds().is_empty(), "{} keeps bounds by a plf", policy.name);
         }
     }
 

@@ -12,7 +12,7 @@ from wattio import shipped
 from wattio.api.tables import Table
 from wattio.errors import InputError
 from wattio.simulator import simulation
-from wattio.simulator.bounds import Bound, judge
+from wattio.simulator.bounds import Bound, judge, takes_bounds
 from wattio.simulator.native import side_by_side
 from wattio.simulator.simulation import Request, Setting
 
@@ -118,7 +118,7 @@ def simulate(
     if trace is not None:
         load |= {"rate_scale": rate_scale, "time_scale": time_scale, "start_s": start_s}
     told = dict(settings or {})
-    if plf is not None and policy in ("pacer", "foresight", "oracle"):
+    if plf is not None and takes_bounds(policy):
         told["plf"] = plf
     promised = tuple(Bound.parse(text) for text in bounds)
     request = Request(

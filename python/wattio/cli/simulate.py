@@ -17,7 +17,7 @@ from wattio.cli import output
 from wattio.cli.load_options import LoadOptions, Quantity, progress_of, within
 from wattio.errors import InputError, unusable
 from wattio.simulator import server_power
-from wattio.simulator.bounds import Bound, judge
+from wattio.simulator.bounds import Bound, judge, takes_bounds
 from wattio.simulator.native import NativeSimulator, side_by_side
 from wattio.simulator.simulation import Outcome, Request, Setting, relate
 
@@ -87,7 +87,7 @@ class PolicyOptions:
         settings.update({f"adapt_{adaptor}": False for adaptor in self.without})
         if self.plf is not None:
             within("--plf", self.plf, *PLF)
-        if self.plf is not None and self.policy in ("pacer", "oracle"):
+        if self.plf is not None and takes_bounds(self.policy):
             settings["plf"] = self.plf
         return settings
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from wattio import _core
 from wattio.analysis import histogram
+from wattio.simulator.policies import BOUND_BY
 
 if TYPE_CHECKING:
     from wattio.simulator.simulation import Outcome
@@ -49,6 +51,21 @@ class Bound:
         if self.share is None:
             return np.full_like(native_us, self.limit_us)
         return native_us * (1.0 + self.share)
+
+
+def takes_bounds(policy: str) -> bool:
+    """Whether a policy keeps the bounds that it is told: whatever has a plf does."""
+    return policy == BOUND_BY or policy in _bounded()
+
+
+@cache
+def _bounded() -> frozenset[str]:
+    tables = json.loads(_core.policies())
+    return frozenset(
+        name
+        for name, table in tables.items()
+        if any(parameter["name"] == "plf" for parameter in table["parameters"])
+    )
 
 
 def judge(bound: Bound, ours: Outcome, native: Outcome) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from wattio.kinds.fleet.schema import KIND, FleetStudy, GroupEntry, from_documen
 from wattio.results.plan import Iteration, Plan, digest
 from wattio.results.runs import Run
 from wattio.simulator import profile, saturation, simulation
+from wattio.simulator.bounds import takes_bounds
 from wattio.simulator.native import NativeSimulator
 from wattio.simulator.policies import REFERENCE
 from wattio.simulator.profile import Pattern
@@ -136,7 +137,7 @@ def _batch(
         settings=dict(run.settings),
         bound=head.bound,
         # What steers by no latency fares the same on average without noise, and much faster.
-        noise=head.noise and run.policy in STEERING,
+        noise=head.noise and takes_bounds(run.policy),
         span_s=head.duration,
         members=batch,
     )
@@ -147,10 +148,6 @@ def _batch(
     content["servers"] = [texts[member.server] for member in batch]
     content |= {"wattio": version("wattio"), "run": run.condition}
     return Batch(digest(content)[:16], run, head.seed, number, request)
-
-
-STEERING = ("pacer", "foresight")
-"""Policies that steer by latencies and rates, to which noise matters."""
 
 
 def _runs(source: Document, study: FleetStudy, servers: tuple[str, ...]) -> tuple[Run, ...]:
