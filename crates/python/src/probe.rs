@@ -84,8 +84,8 @@ struct GroupActionJson {
 struct AnswerJson {
     action: ActionJson,
     state: Option<&'static str>,
-    /// The fewest arrivals within a span that alarm the law until the next step; absent where it
-    /// does not watch.
+    /// The fewest arrivals within a span that alarm the law until the next step; absent where none
+    /// do.
     alarm_requests: Option<u64>,
 }
 
@@ -127,13 +127,17 @@ impl Probe {
     }
 }
 
-/// The fewest arrivals within a span that alarm a law.
+/// The fewest arrivals within a span that alarm a law; `None` where it does not watch, or no number
+/// does: at full speed there is nothing to give back.
 fn alarm_requests(law: &dyn Law) -> Option<u64> {
     let span = law.watch()?.span;
     let alarms = |requests| {
         law.is_alarming(&Glimpse { span, arrived: Some(requests), ..Glimpse::default() })
     };
     let (mut calm, mut alarming) = (0, u64::MAX);
+    if !alarms(alarming) {
+        return None;
+    }
     while alarming - calm > 1 {
         let between = calm + (alarming - calm) / 2;
         if alarms(between) { alarming = between } else { calm = between }
