@@ -311,6 +311,41 @@ fn a_rival_that_is_better_is_the_answer() {
     assert!((seen.power_w_mean / found.best.power_w - 1.0).abs() < 1e-9);
 }
 
+/// The delay bound plans only: a law that kept work waiting for three seconds was the answer where half
+/// of one was allowed.
+#[test]
+fn a_rival_that_keeps_background_work_waiting_for_too_long_is_not_the_answer() {
+    let mut server = tiny("idle = \"polling\"");
+    server.groups[0].background_cores = 0.2;
+    let server = without_switching_costs(&server);
+    let phases: Vec<Phase> =
+        (0..60).map(|at| phase(0.1, if at % 2 == 0 { 4000.0 } else { 1.0 })).collect();
+    // It works off from the fourth second on what it puts off from the first on.
+    let action = |at: usize| {
+        let (cores, ghz) = [(1, 1.0), (2, 2.5)][at % 2];
+        let mut action = setting(&server, &[cores, cores], ghz);
+        action.background = vec![match at {
+            10..40 => BackgroundAction::PAUSED,
+            _ => BackgroundAction::of(0.4),
+        }];
+        action
+    };
+    let actions: Vec<Action> = (0..100).map(action).collect();
+    let rivals = [Rival {
+        name: "clairvoyant".to_owned(),
+        make: Box::new(move || Box::new(Clairvoyant(actions.clone(), 0))),
+    }];
+    for (allowed_s, is_kept) in [(None, true), (Some(0.5), false)] {
+        let settings = OracleSettings { background_delay_s: allowed_s, ..bounded("mean 3%") };
+        let found = plan(&server, &phases, &settings, &rivals);
+        let seen = played(found.run(&server, load(&phases), &settings, &rivals).unwrap());
+        let delay_s = seen.background_delay_s_max.unwrap();
+        assert!(found.best.is_kept && found.best.power_w < found.native.power_w);
+        assert_eq!(delay_s > 0.75, is_kept, "{delay_s} s within {allowed_s:?}");
+        assert!(found.rivals.iter().all(|rival| rival.fared.is_kept == is_kept), "{allowed_s:?}");
+    }
+}
+
 /// A run's events depend on when it is looked at, by a hair: background work adds up from look to
 /// look. The oracle's own run at full speed was looked at every second and the native policy, which
 /// everything is held against, every half: its plan for a load with a gap of 35 s on `dorado6000`

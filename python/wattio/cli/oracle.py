@@ -65,7 +65,8 @@ def oracle(
         A bound on latency in place of --plf and --statistic, such as "p99 2 ms window"; up to
         three.
     background_delay
-        The longest that background work may wait; as long as the server remembers it.
+        The longest that background work may wait, give or take half a slot; where full speed keeps
+        it waiting for longer, so long. As long as the server remembers it, where none is given.
     slice_
         Length of the slots that get a setting each; 0.5 s, longer for loads of more than 2 h.
     warmup

@@ -41,6 +41,8 @@ pub struct Known {
     pub may_skip: bool,
     /// The most background work that may be owed at once, core-seconds.
     pub owed_max_core_s: f64,
+    /// The longest that a run may keep background work waiting.
+    pub background_delay_s: f64,
 }
 
 /// The totals of a run.
@@ -56,6 +58,8 @@ pub struct Total {
     pub latency_s: f64,
     /// Background work done.
     pub done_core_s: f64,
+    /// The longest that background work waited.
+    pub background_delay_s_max: f64,
     /// How far it is from keeping each promise.
     pub excess: Excess,
 }
@@ -149,6 +153,7 @@ impl Known {
         let floor_core_s = self.floor * self.total.done_core_s * (1.0 - ROUNDING);
         sums.into_iter().all(|(excess, scale)| *excess <= ROUNDING * scale)
             && total.done_core_s >= floor_core_s
+            && total.background_delay_s_max <= self.background_delay_s
     }
 
     /// How a run fared beside native's.

@@ -120,11 +120,17 @@ impl<'a, E: From<LoadError>> Lab<'a, E> {
                 total.excess[..PROMISES_MAX - 1].iter_mut().zip(excess).for_each(|(s, e)| *s += e);
             }
         }
+        total.background_delay_s_max = summary.background_delay_s_max.unwrap_or(0.0);
         let (events, floor) = (summary.events, *floor);
         let due: f64 = self.server.groups.iter().map(|group| group.background_cores).sum();
         let remembered_s = self.server.background.as_ref().map_or(0.0, |w| w.backlog_limit.0);
         let limit_s = self.settings.background_delay_s.unwrap_or(f64::INFINITY).min(remembered_s);
         let owed_max_core_s = due * limit_s;
+        let half_a_slot_s = 0.5 * windows as f64 * run.window_s;
+        let background_delay_s =
+            self.settings.background_delay_s.map_or(f64::INFINITY, |delay_s| {
+                (delay_s + half_a_slot_s).max(total.background_delay_s_max)
+            });
         let debts = Debts::new(self.server, &slots);
         Ok(Some(Known {
             debts,
@@ -140,6 +146,7 @@ impl<'a, E: From<LoadError>> Lab<'a, E> {
             floor,
             may_skip: self.settings.background_delay_s.is_none(),
             owed_max_core_s,
+            background_delay_s,
         }))
     }
 
@@ -263,12 +270,13 @@ impl<'a, E: From<LoadError>> Lab<'a, E> {
         let mut total = Total::default();
         let (mut rates, mut latency_s) = (Vec::new(), Vec::new());
         let mut debts = self.debts(known);
-        play(&mut run, &self.watched(known, progress), log.as_mut(), |slot| {
+        let summary = play(&mut run, &self.watched(known, progress), log.as_mut(), |slot| {
             total.add(&slot, &known.promises.excess(rates.len(), &slot, None));
             rates.push(debts(rates.len(), &slot));
             latency_s.push((slot.latency_s / slot.ios.max(1.0)) as f32);
         })
         .ok()??;
+        total.background_delay_s_max = summary.background_delay_s_max.unwrap_or(0.0);
         let timeline = match &answer {
             Answer::Timeline(timeline) => timeline.clone(),
             Answer::Rival { .. } => log.unwrap_or_default(),

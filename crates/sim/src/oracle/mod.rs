@@ -53,8 +53,8 @@ pub struct OracleSettings {
     pub bounds: Vec<Bound>,
     /// Least background work and I/O, as a share of native's.
     pub floor: f64,
-    /// The longest that background work may wait, in seconds; `None`: as long as the server
-    /// remembers it.
+    /// The longest that background work may wait, in seconds, give or take half a slot; where full
+    /// speed keeps it waiting for longer, so long. `None`: as long as the server remembers it.
     pub background_delay_s: Option<f64>,
     /// Length of a slot in seconds, rounded to windows of the run; longer for very long loads.
     pub slot_s: f64,
