@@ -4,7 +4,7 @@
 
 use wattio_control::{Settings, build};
 use wattio_law::{Action, BackgroundAction, Bound, Fixed, GroupAction, Law, Schedule};
-use wattio_plant::{DORADO6000, Server};
+use wattio_plant::{DORADO6000, SMALL, Server};
 use wattio_sim::oracle::{OracleSettings, Plan, Rival, without_switching_costs};
 use wattio_sim::{
     Load, LoadError, Pattern, Phase, Run, RunSettings, Senders, Summary, TraceSource, limits,
@@ -234,6 +234,48 @@ fn every_kind_of_bound_is_kept_and_several_at_once_are() {
     assert!(window_w >= mean_w, "a promise for each window is the stricter one");
     assert!(absolute_w >= mean_w && both_w >= mean_w.max(tail_w) * 0.999);
     assert!(both_w < native.power_w_mean);
+}
+
+/// Two groups of two cores that sleep, and two drives that sleep after a tenth of a second and take
+/// 10 ms to wake.
+fn drowsy() -> Server {
+    let mut server = Server::from_toml(SMALL).unwrap();
+    server.background = None;
+    for group in &mut server.groups {
+        (group.cores, group.background_cores) = (2, 0.0);
+    }
+    let drives = server.drives.as_mut().unwrap();
+    drives.count = 2;
+    drives.sleep.retain(|state| state.wake == Seconds(0.01));
+    drives.sleep[0].after = Seconds(0.1);
+    without_switching_costs(&server)
+}
+
+/// Full speed was taken to keep every bound where one was on a quantile: as it let drives sleep, it
+/// drew less than what was found, and was the answer, at a 99th percentile of 10 ms for 1 ms.
+#[test]
+fn full_speed_that_is_over_a_limit_is_not_the_answer() {
+    let server = drowsy();
+    let phases = [phase(20.0, 3.0)];
+    let native = play(&server, &phases, at_full_speed(&server));
+    assert!(native.latency_us_p99.unwrap() > 9000.0 && native.latency_us_mean.unwrap() > 1000.0);
+    for (bounds, is_kept) in [
+        (vec!["p99 1 ms"], true),
+        (vec!["p99 1 ms window"], true),
+        (vec!["mean 1 ms", "p99 20%"], true),
+        (vec!["p99 10 us"], false),
+        (vec!["mean 10 us", "p99 20%"], false),
+    ] {
+        let read = bounds.iter().map(|text| text.parse().unwrap()).collect();
+        let settings = OracleSettings::new(read, RUN);
+        let found = plan(&server, &phases, &settings, &[]);
+        assert!(!found.native.is_kept, "{bounds:?}");
+        assert_eq!(found.best.is_kept, is_kept, "{bounds:?}");
+        let seen = played(found.run(&server, load(&phases), &settings, &[]).unwrap());
+        let limit_us =
+            if bounds[0].starts_with("p99") { seen.latency_us_p99 } else { seen.latency_us_mean };
+        assert_eq!(limit_us.unwrap() <= 1000.0, is_kept, "{bounds:?}: {limit_us:?}");
+    }
 }
 
 /// A constant pace of background work, where pausing lets cores go: saved a point less than doing

@@ -20,12 +20,12 @@ pub fn plan<E: From<LoadError>>(lab: &Lab<'_, E>, mut state: State, simulated: u
     });
     let rivals = reports.collect();
     // Full speed is an answer, too, where everything else turns out to be worse.
-    if known.is_kept(&known.total) && known.total.energy_j <= state.best_j() {
+    let native_j = if known.is_kept(&known.total) { known.total.energy_j } else { f64::INFINITY };
+    if native_j <= state.best_j() {
         state.best = None;
     }
-    let native_j = known.total.energy_j;
     let mut winner = None;
-    let mut winner_j = state.best.as_ref().map_or(native_j, |best| best.total.energy_j);
+    let mut winner_j = native_j.min(state.best_j());
     for (at, (_, whole)) in state.rivals.iter().enumerate() {
         if known.is_kept(&whole.total) && whole.total.energy_j < winner_j {
             winner_j = whole.total.energy_j;

@@ -3,7 +3,7 @@
 use super::choice::{Rates, Targets};
 use super::debts::Debts;
 use super::measure::{Slot, Timeline};
-use super::promises::{Excess, PROMISES_MAX, Promises};
+use super::promises::{Excess, PROMISES_MAX, Promises, Told};
 use super::slots::{Slots, Stage};
 use super::{Answer, Fared};
 use wattio_law::Bound;
@@ -82,8 +82,8 @@ pub struct Whole {
 pub struct Merged<'a> {
     bounds: &'a [Bound],
     slots: Vec<Slot>,
-    /// The statistic of each bound, slot by slot.
-    statistics: Vec<Vec<Option<f64>>>,
+    /// What is kept of their latencies for each bound, slot by slot.
+    told: Vec<Vec<Told>>,
     windows: usize,
     /// Windows in the last slot.
     in_last: usize,
@@ -173,33 +173,30 @@ impl Known {
 impl<'a> Merged<'a> {
     /// Slots of so many windows, or of more.
     pub fn new(windows: usize, bounds: &'a [Bound]) -> Self {
-        Self { bounds, slots: Vec::new(), statistics: Vec::new(), windows, in_last: windows }
+        Self { bounds, slots: Vec::new(), told: Vec::new(), windows, in_last: windows }
     }
 
     /// Adds a window.
     pub fn push(&mut self, mut window: Slot) {
-        let statistic = |bound: &Bound| window.statistic_s(bound.statistic);
-        let statistics: Vec<_> = self.bounds.iter().map(statistic).collect();
+        let told: Vec<_> = self.bounds.iter().map(|bound| Told::of(&mut window, bound)).collect();
         window.buckets = Vec::new();
         if self.in_last == self.windows && self.slots.len() == SLOTS_MAX {
             self.halve();
         }
         if self.in_last == self.windows {
             self.slots.push(window);
-            self.statistics.push(statistics);
+            self.told.push(told);
             self.in_last = 1;
-        } else if let (Some(slot), Some(known)) =
-            (self.slots.last_mut(), self.statistics.last_mut())
-        {
+        } else if let (Some(slot), Some(known)) = (self.slots.last_mut(), self.told.last_mut()) {
             slot.merge(&window);
-            least(known, &statistics);
+            merge(known, &told);
             self.in_last += 1;
         }
     }
 
-    /// The slots, their statistics, and the windows in each slot.
-    pub fn finish(self) -> (Vec<Slot>, Vec<Vec<Option<f64>>>, usize) {
-        (self.slots, self.statistics, self.windows)
+    /// The slots, what is kept of their latencies, and the windows in each slot.
+    pub fn finish(self) -> (Vec<Slot>, Vec<Vec<Told>>, usize) {
+        (self.slots, self.told, self.windows)
     }
 
     fn halve(&mut self) {
@@ -207,24 +204,25 @@ impl<'a> Merged<'a> {
             let (mut slot, next) = (self.slots[2 * at].clone(), &self.slots[2 * at + 1]);
             slot.merge(next);
             self.slots[at] = slot;
-            let mut known = self.statistics[2 * at].clone();
-            least(&mut known, &self.statistics[2 * at + 1]);
-            self.statistics[at] = known;
+            let mut known = self.told[2 * at].clone();
+            merge(&mut known, &self.told[2 * at + 1]);
+            self.told[at] = known;
         }
         self.slots.truncate(SLOTS_MAX / 2);
-        self.statistics.truncate(SLOTS_MAX / 2);
+        self.told.truncate(SLOTS_MAX / 2);
         self.windows *= 2;
         self.in_last = self.windows;
     }
 }
 
 /// Where slots are merged, the strictest of their limits holds.
-fn least(known: &mut [Option<f64>], more: &[Option<f64>]) {
+fn merge(known: &mut [Told], more: &[Told]) {
     for (mine, theirs) in known.iter_mut().zip(more) {
-        *mine = match (*mine, *theirs) {
+        mine.statistic_s = match (mine.statistic_s, theirs.statistic_s) {
             (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
             (mine, theirs) => mine.or(theirs),
         };
+        mine.above += theirs.above;
     }
 }
 

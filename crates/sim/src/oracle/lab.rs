@@ -4,7 +4,7 @@ use super::choice::Rates;
 use super::debts::Debts;
 use super::known::{Known, Merged, Total, Whole};
 use super::measure::{Slot, Timeline, Watched, play};
-use super::promises::{PROMISES_MAX, Promises};
+use super::promises::Promises;
 use super::replay::Replay;
 use super::slots::{Slots, Stage};
 use super::table::Table;
@@ -13,7 +13,7 @@ use crate::load::{Load, LoadError};
 use crate::plant::limits;
 use crate::run::Run;
 use std::sync::atomic::AtomicBool;
-use wattio_law::{Action, Limits, Scope, Statistic};
+use wattio_law::{Action, Bound, Limits, Scope, Statistic};
 use wattio_plant::Server;
 
 /// Loads of more events than this are tried on an excerpt, where their phases allow it.
@@ -77,15 +77,18 @@ impl<'a, E: From<LoadError>> Lab<'a, E> {
     /// Runs the load at full speed and learns what the promises mean; `None` when stopped.
     pub fn native(&self, progress: &dyn Fn(f64)) -> Result<Option<Known>, E> {
         let OracleSettings { bounds, floor, slot_s, trial_s, run, .. } = self.settings;
-        let by_slot = bounds
-            .iter()
-            .any(|bound| bound.scope == Scope::Window && bound.statistic != Statistic::Mean);
+        // What holds in each slot is measured in each, and a limit that is a time may be one that full
+        // speed does not keep.
+        let by_slot = |bound: &Bound| {
+            let of_slots = bound.scope == Scope::Window || bound.share().is_none();
+            of_slots && bound.statistic != Statistic::Mean
+        };
         let law = Box::new(Replay::new(Vec::new(), self.limits.full_speed()));
         let mut played = Run::new(&self.free, law, (self.load)()?, *run)?;
         let mut merged = Merged::new((slot_s / run.window_s).round().max(1.0) as usize, bounds);
         let watched = Watched {
             windows: 1,
-            with_buckets: by_slot,
+            with_buckets: bounds.iter().any(by_slot),
             stop: &self.stop,
             progress,
             requests_max: u64::MAX,
@@ -112,13 +115,7 @@ impl<'a, E: From<LoadError>> Lab<'a, E> {
         let mut total = Total::default();
         for (at, slot) in slots.iter().enumerate() {
             of_classes[classes.classes[at]].merge(slot);
-            // Its own latencies are not at hand where bounds are on quantiles; it keeps them.
-            total.add(slot, &[0.0; PROMISES_MAX]);
-            let excess = promises.excess(at, slot, None);
-            total.excess[PROMISES_MAX - 1] += excess[PROMISES_MAX - 1];
-            if !promises.need_buckets() {
-                total.excess[..PROMISES_MAX - 1].iter_mut().zip(excess).for_each(|(s, e)| *s += e);
-            }
+            total.add(slot, &promises.excess_of_native(at, slot, &of_slots[at]));
         }
         total.background_delay_s_max = summary.background_delay_s_max.unwrap_or(0.0);
         let (events, floor) = (summary.events, *floor);

@@ -27,6 +27,26 @@ struct Kept {
     limits_s: Vec<f64>,
 }
 
+/// What is kept of a slot's latencies for a bound.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Told {
+    /// The bound's statistic in seconds, where it is known.
+    pub statistic_s: Option<f64>,
+    /// Requests over the limit, where that is known beforehand.
+    pub above: f64,
+}
+
+impl Told {
+    /// What a bound needs of a slot's latencies.
+    pub fn of(slot: &mut Slot, bound: &Bound) -> Self {
+        let above = match bound.limit {
+            Limit::Absolute(limit) => slot.above(limit.0),
+            Limit::Relative(_) => 0.0,
+        };
+        Self { statistic_s: slot.statistic_s(bound.statistic), above }
+    }
+}
+
 impl Promises {
     /// What the bounds mean on a load that fares like `native` at full speed, where each bound's
     /// statistic is `of_slots` in each slot and `of_run` over the run, in seconds.
@@ -34,12 +54,12 @@ impl Promises {
         bounds: &[Bound],
         floor: f64,
         native: &[Slot],
-        of_slots: &[Vec<Option<f64>>],
+        of_slots: &[Vec<Told>],
         of_run: &[Option<f64>],
     ) -> Self {
         let kept = bounds.iter().enumerate().map(|(at, &bound)| match bound.scope {
             Scope::Run => Kept::new(bound, of_run[at..=at].iter().copied()),
-            Scope::Window => Kept::new(bound, of_slots.iter().map(|slot| slot[at])),
+            Scope::Window => Kept::new(bound, of_slots.iter().map(|slot| slot[at].statistic_s)),
         });
         let kept: Vec<Kept> = kept.collect();
         let ios: f64 = native.iter().map(|slot| slot.ios).sum();
@@ -90,6 +110,19 @@ impl Promises {
         excess[PROMISES_MAX - 1] = self.floor * native - slot.ios;
         excess
     }
+
+    /// How far a slot of full speed is from keeping each promise, of whose latencies this is kept. A
+    /// quantile that it is itself the measure of, it keeps.
+    pub fn excess_of_native(&self, at: usize, slot: &Slot, told: &[Told]) -> Excess {
+        let mut excess = self.excess(at, slot, None);
+        for ((excess, kept), told) in excess.iter_mut().zip(&self.bounds).zip(told) {
+            if let Statistic::Quantile(q) = kept.bound.statistic {
+                let is_own = matches!(kept.bound.limit, Limit::Relative(_));
+                *excess = if is_own { 0.0 } else { kept.scoped(told.above - (1.0 - q) * slot.ios) };
+            }
+        }
+        excess
+    }
 }
 
 impl Kept {
@@ -113,12 +146,13 @@ impl Kept {
         }
         let excess = match self.bound.statistic {
             Statistic::Mean => slot.latency_s - limit_s * slot.ios,
-            Statistic::Quantile(q) => {
-                let above = |bucket: &&crate::Bucket| bucket.latency_ns as f64 * 1e-9 > limit_s;
-                let above: u64 = slot.buckets.iter().filter(above).map(|b| b.count).sum();
-                above as f64 - (1.0 - q) * slot.ios
-            }
+            Statistic::Quantile(q) => slot.above(limit_s) - (1.0 - q) * slot.ios,
         };
+        self.scoped(excess)
+    }
+
+    /// What of a slot's excess counts: windows do not make up for each other.
+    fn scoped(&self, excess: f64) -> f64 {
         if self.bound.scope == Scope::Run { excess } else { excess.max(0.0) }
     }
 
@@ -132,6 +166,13 @@ impl Kept {
 }
 
 impl Slot {
+    /// Requests that took longer.
+    pub fn above(&self, limit_s: f64) -> f64 {
+        let above = |bucket: &&crate::Bucket| bucket.latency_ns as f64 * 1e-9 > limit_s;
+        let count: u64 = self.buckets.iter().filter(above).map(|bucket| bucket.count).sum();
+        count as f64
+    }
+
     /// A statistic of its requests, in seconds.
     pub fn statistic_s(&mut self, statistic: Statistic) -> Option<f64> {
         match statistic {
@@ -172,8 +213,8 @@ mod tests {
         let ours = [slot(&[150, 150]), slot(&[80, 80])];
         let sum = |text: &str| {
             let bound: Bound = text.parse().unwrap();
-            let of_slots = native.clone().map(|mut s| vec![s.statistic_s(bound.statistic)]);
-            let of_run = of_slots[0].clone();
+            let of_slots = native.clone().map(|mut slot| vec![Told::of(&mut slot, &bound)]);
+            let of_run = [of_slots[0][0].statistic_s];
             let promises = Promises::new(&[bound], 0.98, &native, &of_slots, &of_run);
             let of = |(at, slot)| promises.excess(at, slot, None)[0];
             ours.iter().enumerate().map(of).sum::<f64>()
