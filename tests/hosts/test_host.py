@@ -8,14 +8,17 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from importlib import resources
 from pathlib import Path
 
 import pytest
 from wattio.cli import main
+from wattio.clock import Instant
 from wattio.errors import HostLost, HostRefused
 from wattio.hosts import agent
-from wattio.hosts.host import Host
+from wattio.hosts.clocks import Offset
+from wattio.hosts.host import Access, Host, Running
 
 from hosts.conftest import MakeHost
 
@@ -67,6 +70,17 @@ def test_a_program_runs_with_files_and_brings_some_back(make_host: MakeHost) -> 
     assert ran.files == {"a.log": b"one\n"}
     assert ran.start.monotonic_ns <= ran.end.monotonic_ns
     assert ran.last_words() == "hello"
+
+
+def test_times_are_put_on_our_clocks_and_the_wall_clocks_offset_is_told() -> None:
+    host = Host("n", Access())
+    host._offset = Offset(0, 5 * 10**9, 0, Instant(1000 * 10**9, 10 * 10**9))
+    told: Future[dict[str, object]] = Future()
+    ends = {"start": [1001 * 10**9, 16 * 10**9], "end": [1002 * 10**9 + 40_000_000, 17 * 10**9]}
+    told.set_result({"code": 0, "out": "", "err": "", "late": False, **ends})
+    ran = Running(host, 1, told).wait()
+    assert ran.end == Instant(1002 * 10**9, 12 * 10**9)
+    assert ran.ahead_ns == 40_000_000
 
 
 def test_arguments_are_not_read_by_a_shell(make_host: MakeHost) -> None:

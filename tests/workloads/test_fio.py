@@ -6,23 +6,27 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from hosts.conftest import local_ssh as local_ssh
 from pydantic import ValidationError
 from wattio import clock
+from wattio.clock import Instant, Span
 from wattio.errors import Cancelled, InputError, ResultError, WorkloadFailed
 from wattio.hosts.host import Access
 from wattio.hosts.hosts import Hosts
-from wattio.workloads import fio, invocation
-from wattio.workloads.workload import Context, Place
+from wattio.workloads import fio, invocation, processes
+from wattio.workloads.processes import Ended, Program
+from wattio.workloads.workload import Context, Operation, Place
 
-from .fio_fake import direction, job, output
+from .fio_fake import END_MS, direction, job, output
+from .hosts_fake import shared_hosts
 from .nbd_fake import listening, serving
 
 MIB = 1 << 20
+MS = 1_000_000
 WRITE = {"name": "write", "rw": "write", "bs": "1 MiB", "size": "8 MiB"}
 READ = {"name": "read", "rw": "read", "bs": "1 MiB", "size": "8 MiB"}
 
@@ -108,6 +112,32 @@ def test_results_come_from_the_raw_folder_alone(tmp_path: Path) -> None:
     kept(tmp_path, output(job(error=5)))
     with pytest.raises(ResultError, match=r"a.json: job \"a\" ended with error 5"):
         fio.results(tmp_path)
+
+
+def test_a_wall_clock_that_is_ahead_moves_no_phase(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """fio tells by its host's wall clock when a job began."""
+
+    def told(ahead_ms: int) -> tuple[Span, Operation]:
+        def run_all(programs: Sequence[Program], *_: object, **__: object) -> list[Ended]:
+            ended = []
+            for program, by_ms in zip(programs, (0, ahead_ms), strict=True):
+                one = job(read=direction(10), start_ms=END_MS - 60_000 + by_ms)
+                program.out.write_text(output(one, end_ms=END_MS + by_ms))
+                start, end = (Instant((END_MS + at) * MS, at * MS) for at in (-61_000, 500))
+                ended.append(Ended(program, 0, start, end, by_ms * MS))
+            return ended
+
+        monkeypatch.setattr(processes, "run_all", run_all)
+        raw = tmp_path / f"{ahead_ms} ms"
+        raw.mkdir()
+        places = tuple(Place(tmp_path / name, name) for name in ("n1", "n2"))
+        (span,) = work(tmp_path, READ).run("read", Context(places, raw, hosts=shared_hosts()))
+        return span, fio.results(raw)[0]
+
+    assert told(40) == told(-40) == told(0)
+    assert told(1)[0].seconds == 60.0
 
 
 OF_DEVICE = READ | {"ioengine": "nbd"}

@@ -18,7 +18,9 @@ from pydantic import ValidationError
 from wattio import clock
 from wattio.analysis.cores import TICK_S
 from wattio.cli import hpcio_tables
+from wattio.clock import Instant
 from wattio.errors import Cancelled, ResultError, WorkloadFailed
+from wattio.hosts.clocks import Offset
 from wattio.kinds.measurement.single import Metered
 from wattio.miniapp.domain import SIZES, VARIABLES
 from wattio.workloads import hpcio, hpcio_output
@@ -71,6 +73,19 @@ def test_the_first_rank_reads_what_cores_did_between_the_very_ends(
     garbled = report.model_copy(update={"ticks": ["cpu0 x", "cpu0 y"]})
     assert garbled.core_ticks(report.boot) is None
     assert report.model_copy(update={"ticks": []}).core_ticks(report.boot) is None
+
+
+def test_a_run_elsewhere_is_put_on_our_clocks(pair: tuple[Path, Report]) -> None:
+    """Where the offset of its host's clocks is known, whatever the wall clock says there."""
+    _, report = pair
+    start, end = Instant(*report.start), Instant(*report.end)
+    offset = Offset(40_000_000, 5 * 10**9, 0, Instant(start.utc_ns, start.monotonic_ns - 5 * 10**9))
+    span = report.span("another boot", {report.boot: offset})
+    assert span.start == Instant(start.utc_ns, start.monotonic_ns - 5 * 10**9)
+    assert span.seconds == pytest.approx((end.monotonic_ns - start.monotonic_ns) / 1e9)
+    found = operation(report.placed({report.boot: offset}))
+    assert (found.start_utc_ns, found.end_utc_ns) == (span.start.utc_ns, span.end.utc_ns)
+    assert report.placed({}) is report
 
 
 def test_a_run_tells_what_it_did(pair: tuple[Path, Report]) -> None:

@@ -13,16 +13,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from wattio.clock import Instant
 from wattio.errors import HostError, ResultError, WorkloadFailed
-from wattio.workloads import mpi_io, mpi_launch, mpi_meta, mpi_report, mpirun
+from wattio.hosts.clocks import Offset
+from wattio.workloads import invocation, mpi_io, mpi_launch, mpi_meta, mpi_report, mpirun
 from wattio.workloads.launchers import openmpi
 from wattio.workloads.mpi_find import Found
 from wattio.workloads.mpi_launch import RankOptions
+from wattio.workloads.processes import Ended, Program
 from wattio.workloads.ranks import REPORT, VERSION
 from wattio.workloads.ranks.pattern import DataMismatch, Pattern
 from wattio.workloads.workload import Context, Place
 
 SECOND_NS = 1_000_000_000
+MS = 1_000_000
 MIB = 1 << 20
 
 
@@ -80,6 +84,32 @@ def test_hosts_of_other_boots_are_compared_by_their_wall_clocks() -> None:
     span = mpi_report.spans(report, "b1")[0]
     assert span.seconds == pytest.approx(2.0, abs=0.01)
     assert span.start.utc_ns == 1001 * SECOND_NS + SECOND_NS // 2
+
+
+def test_hosts_whose_clocks_are_known_are_compared_by_ours(tmp_path: Path) -> None:
+    """The second host's wall clock is 40 ms ahead, and it has been up for a minute and more."""
+    other = rank(1, boot="b2")
+    other["phases"][0] |= {
+        "start_utc_ns": 1001 * SECOND_NS + 540 * MS,
+        "start_monotonic_ns": 77 * SECOND_NS,
+        "end_utc_ns": 1003 * SECOND_NS + 540 * MS,
+        "end_monotonic_ns": 79 * SECOND_NS,
+    }
+    ahead_ns = 75 * SECOND_NS + 500 * MS
+    known = {"b2": Offset(40 * MS, ahead_ns, 0, Instant(1000 * SECOND_NS, 0))}
+    report = mpi_report.parse(line(rank(0), other))
+    assert mpi_report.placed(report, "b1", {}) is report
+    assert mpi_report.spans(mpi_report.placed(report, "b1", known), "b1") == mpi_report.spans(
+        mpi_report.parse(line(rank(0), rank(1))), "b1"
+    )
+    (tmp_path / mpi_launch.OUTPUT).write_text(line(rank(0), other))
+    program = Program(("mpirun",), tmp_path / mpi_launch.OUTPUT, tmp_path / "errors.txt")
+    ended = Ended(program, 0, Instant(0, 0), Instant(1, 1))
+    task = {"launcher": {"boot": "b1"}}
+    invocation.keep(tmp_path, "write", [ended], clocks=known, task=task)
+    (found,) = mpi_launch.results(tmp_path, lambda *_: [])
+    assert found.seconds == 2.0
+    assert found.start_utc_ns == 1001 * SECOND_NS + 500 * MS
 
 
 def test_clocks_that_differ_are_doubtful() -> None:

@@ -67,7 +67,10 @@ class Access:
 
 @dataclass(frozen=True)
 class Ran:
-    """A program that ended at a host; its times are on our clocks."""
+    """A program that ended at a host; its times are on our clocks.
+
+    `ahead_ns` is how far the host's wall clock was ahead of ours at its end.
+    """
 
     code: int
     out: bytes
@@ -77,6 +80,7 @@ class Ran:
     is_late: bool = False  # it had its time and was killed
     files: Mapping[str, bytes] = field(default_factory=dict)
     lines: Sequence[tuple[Instant, str]] = ()
+    ahead_ns: int = 0
 
     def last_words(self) -> str:
         """The last lines of what it said, in one line."""
@@ -300,15 +304,17 @@ class Running:
         else:
             told = self._host._await(self._future, "a program", timeout_s)
         here = self._host.offset.here
+        ended = Instant(*told["end"])
         return Ran(
             code=told["code"],
             out=base64.b64decode(told["out"]),
             err=base64.b64decode(told["err"]),
             start=here(Instant(*told["start"])),
-            end=here(Instant(*told["end"])),
+            end=here(ended),
             is_late=told["late"],
             files={name: base64.b64decode(data) for name, data in told.get("files", {}).items()},
             lines=[(here(Instant(utc, mono)), line) for utc, mono, line in told.get("lines", ())],
+            ahead_ns=ended.utc_ns - here(ended).utc_ns,
         )
 
 

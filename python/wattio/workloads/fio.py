@@ -329,6 +329,7 @@ def _outputs(raw: Path, ran: invocation.Invocation) -> list[fio_output.Output]:
         output = fio_output.parse(invocation.text_of(raw, program))
         if failure := output.failure():
             raise ResultError(f"{raw / program.out}: {failure}")
+        output = output.earlier(round(program.ahead_ns / NS_OF_MS))
         if output.written_ms is None:
             # An older client of servers leaves it out; it ends as soon as it has written.
             output = replace(output, written_ms=program.end_utc_ns // NS_OF_MS)

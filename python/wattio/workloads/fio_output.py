@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -69,6 +69,15 @@ class Output:
             if job.error:
                 return f'job "{job.name}" ended with error {job.error} ({_errno(job.error)})'
         return None
+
+    def earlier(self, by_ms: int) -> Output:
+        """The same by a wall clock that is so much behind the one that it was written by."""
+
+        def moved(at_ms: int | None) -> int | None:
+            return None if at_ms is None else at_ms - by_ms
+
+        jobs = tuple(replace(job, start_ms=moved(job.start_ms)) for job in self.jobs)
+        return replace(self, written_ms=moved(self.written_ms), jobs=jobs)
 
 
 @dataclass(frozen=True)

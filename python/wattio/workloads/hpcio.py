@@ -244,7 +244,7 @@ class Work:
         report = launch(self._options, folder, context)
         if errors := report.errors():
             raise WorkloadFailed(f"{step}: {mpi_launch.first_of(errors)}")
-        return [report.span(boot())]
+        return [report.span(boot(), invocation.recall(context.raw).clocks)]
 
     def clean(self, context: Context) -> None:
         """Remove the dumps."""
@@ -325,15 +325,13 @@ def _slow_cores(options: Options, context: Context) -> Iterator[dict[str, Any]]:
 def results(raw: Path) -> list[Operation]:
     """The dumps of a run. Raises ResultError."""
     report = hpcio_output.read(raw / mpi_launch.OUTPUT)
-    return [operation(report)]
+    return [operation(report.placed(invocation.recall(raw).clocks))]
 
 
 def ticks(raw: Path) -> dict[str, tuple[dict[int, Ticks], dict[int, Ticks]]]:
     """Ticks of this machine's cores at both ends of the run; none where ranks ran on others."""
-    task = invocation.recall(raw).facts.get("task")
-    launcher = task.get("launcher") if isinstance(task, dict) else None
-    here = launcher.get("boot") if isinstance(launcher, dict) else None
-    known = hpcio_output.read(raw / mpi_launch.OUTPUT).core_ticks(str(here))
+    here = mpi_launch.boot_of(invocation.recall(raw))
+    known = hpcio_output.read(raw / mpi_launch.OUTPUT).core_ticks(here)
     return {} if known is None else {RUN: known}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from wattio.analysis.cores import Ticks, parse_stat
 from wattio.clock import Instant, Span
 from wattio.errors import ResultError
 from wattio.files.document import Strict
+from wattio.hosts.clocks import Offset
 from wattio.workloads import hpcio_twins, rank_report
 from wattio.workloads.ranks import HPCIO_PROGRESS, HPCIO_REFUSED, HPCIO_REPORT, TWIN_REPORT, VERSION
 
@@ -206,10 +208,22 @@ class Report(Strict):
         """From the last step until the last dump was written."""
         return (self.end[1] - self.computed[1]) / 1e9
 
-    def span(self, boot: str) -> Span:
-        """The run on the clocks of this host, whose boot is given."""
+    def placed(self, clocks: Mapping[str, Offset]) -> Report:
+        """With its moments by the clocks of this host, where the offset of its own is known."""
+        offset = clocks.get(self.boot)
+        if offset is None:
+            return self
+        moments = {name: getattr(self, name) for name in ("start", "computed", "end")}
+        here = {name: [*offset.here(Instant(*moment))] for name, moment in moments.items()}
+        return self.model_copy(update=here)
+
+    def span(self, boot: str, clocks: Mapping[str, Offset] | None = None) -> Span:
+        """The run on the clocks of this host, whose boot is given; `clocks` are of others."""
         if boot == self.boot:
             return Span(RUN, Instant(*self.start), Instant(*self.end))
+        if clocks and self.boot in clocks:
+            found = self.placed(clocks)
+            return Span(RUN, Instant(*found.start), Instant(*found.end))
         start, end = clock.at_utc(self.start[0]), clock.at_utc(self.end[0])
         return Span(RUN, start, max(start, end, key=lambda moment: moment.monotonic_ns))
 

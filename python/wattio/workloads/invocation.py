@@ -7,7 +7,7 @@ programs' output alone.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError
 from wattio.clock import Instant, Span
 from wattio.errors import ResultError
 from wattio.files.document import Strict
+from wattio.hosts.clocks import Offset
 from wattio.workloads.processes import Ended
 from wattio.workloads.workload import LOCAL
 
@@ -23,7 +24,10 @@ FILE = "invocation.json"
 
 
 class ProgramRun(Strict):
-    """One program of a step; times in nanoseconds, UTC and of the monotonic clock."""
+    """One program of a step; times in nanoseconds, UTC and of the monotonic clock, are ours.
+
+    What it tells by its host's wall clock is `ahead_ns` later than by ours.
+    """
 
     arguments: list[str]
     out: str
@@ -33,6 +37,7 @@ class ProgramRun(Strict):
     start_monotonic_ns: int
     end_utc_ns: int
     end_monotonic_ns: int
+    ahead_ns: int = 0
 
     @property
     def start(self) -> Instant:
@@ -46,10 +51,15 @@ class ProgramRun(Strict):
 
 
 class Invocation(Strict):
-    """A step that ran: its programs in the order of the clients, and the workload's own facts."""
+    """A step that ran: its programs in the order of the clients, and the workload's own facts.
+
+    `clocks` are how far those of other machines were ahead of ours, by the machines' boots, where a
+    program of ours started others there.
+    """
 
     step: str
     programs: list[ProgramRun] = Field(min_length=1)
+    clocks: dict[str, Offset] = Field(default_factory=dict)
     facts: dict[str, Any] = Field(default_factory=dict)
 
     def whole(self) -> Span:
@@ -68,7 +78,14 @@ def _monotonic(moment: Instant) -> int:
     return moment.monotonic_ns
 
 
-def keep(raw: Path, step: str, ended: Sequence[Ended], **facts: object) -> Invocation:
+def keep(
+    raw: Path,
+    step: str,
+    ended: Sequence[Ended],
+    *,
+    clocks: Mapping[str, Offset] | None = None,
+    **facts: object,
+) -> Invocation:
     """Write down what ran."""
     told = Invocation(
         step=step,
@@ -82,9 +99,11 @@ def keep(raw: Path, step: str, ended: Sequence[Ended], **facts: object) -> Invoc
                 start_monotonic_ns=one.start.monotonic_ns,
                 end_utc_ns=one.end.utc_ns,
                 end_monotonic_ns=one.end.monotonic_ns,
+                ahead_ns=one.ahead_ns,
             )
             for one in ended
         ],
+        clocks=dict(clocks or {}),
         facts=facts,
     )
     text = json.dumps(told.model_dump(mode="json"), indent=2, allow_nan=False)

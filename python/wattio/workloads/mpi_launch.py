@@ -20,6 +20,7 @@ from uuid import uuid4
 
 from wattio.clock import Span
 from wattio.errors import HostError, ResultError, WorkloadFailed, needed
+from wattio.hosts.clocks import Offset
 from wattio.workloads import invocation, mpi_find, mpi_report, mpirun, processes
 from wattio.workloads.launchers import LOCAL
 from wattio.workloads.mpi_find import Found
@@ -146,6 +147,7 @@ def run(
     Raises WorkloadFailed where a rank tells an error or clocks differ too much, and Cancelled.
     """
     report = _launch(step, module, task, options, context)
+    report = mpi_report.placed(report, boot(), invocation.recall(context.raw).clocks)
     if errors := report.errors():
         raise WorkloadFailed(f"{step}: {first_of(errors)}")
     if report.offset_s_max > mpi_report.OFFSET_FAILED_S:
@@ -216,8 +218,24 @@ def _run(
             watch=watch if here else None,
         )
         ended = processes.run_all([program], context.cancelled)
-    invocation.keep(context.raw, step, ended, task=task)
+    invocation.keep(context.raw, step, ended, clocks=_clocks(context), task=task)
     return program
+
+
+def _clocks(context: Context) -> dict[str, Offset]:
+    """How far the clocks of the ranks' hosts are ahead of ours, by their boots."""
+    if context.hosts is None:
+        return {}
+    names = dict.fromkeys(place.host for place in context.places if place.host != LOCAL)
+    hosts = [context.hosts[name] for name in names]
+    return {str(host.facts["boot"]): host.offset for host in hosts}
+
+
+def boot_of(ran: invocation.Invocation) -> str:
+    """The boot of the machine that ranks were launched from."""
+    task = ran.facts.get("task")
+    launcher = task.get("launcher") if isinstance(task, dict) else None
+    return str(launcher.get("boot")) if isinstance(launcher, dict) else ""
 
 
 def _launch(
@@ -235,9 +253,10 @@ def results(
     raw: Path, doubts: Callable[[dict[str, Any], Report, str], Sequence[str]]
 ) -> list[Operation]:
     """The results of a step: one for each phase, with what is doubtful. Raises ResultError."""
-    task = invocation.recall(raw).facts.get("task")
+    ran = invocation.recall(raw)
+    task = ran.facts.get("task")
     known = task if isinstance(task, dict) else {}
-    report = mpi_report.read(raw / OUTPUT)
+    report = mpi_report.placed(mpi_report.read(raw / OUTPUT), boot_of(ran), ran.clocks)
     return [
         mpi_report.operation(report, window, doubts(known, report, window.name))
         for window in mpi_report.windows(report)

@@ -1,7 +1,8 @@
 """What the ranks of an MPI workload did: read from their report, and made into spans and results.
 
-Ranks of one boot share its monotonic clock. Those of several hosts are compared by their wall
-clocks, which the ranks measured against each other before and after the work.
+Ranks of one boot share its monotonic clock. Those of several hosts are put on this machine's where
+the offsets of their clocks are known; else they are compared by their wall clocks, which the ranks
+measured against each other before and after the work.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pydantic import Field
 from wattio import clock
 from wattio.clock import Instant, Span
 from wattio.files.document import Strict
+from wattio.hosts import clocks
 from wattio.workloads import rank_report
 from wattio.workloads.ranks import REPORT, VERSION
 from wattio.workloads.workload import Operation
@@ -142,6 +144,34 @@ class Window:
         else:
             first, last = clock.at_utc(start.start_utc_ns), clock.at_utc(end.end_utc_ns)
         return Span(self.name, first, max(first, last))
+
+
+def placed(report: Report, boot: str, known: Mapping[str, clocks.Offset]) -> Report:
+    """The report by the clocks of this machine, whose boot is given, as if all ranks had run here.
+
+    `known` are the offsets of other boots; where one lacks, the report is as it was.
+    """
+    if not all(rank.boot in (boot, *known) for rank in report.ranks):
+        return report
+    ranks = [
+        rank if rank.boot == boot else _here(rank, boot, known[rank.boot]) for rank in report.ranks
+    ]
+    return report.model_copy(update={"ranks": ranks})
+
+
+def _here(rank: Rank, boot: str, offset: clocks.Offset) -> Rank:
+    def moved(part: Phase) -> Phase:
+        start = offset.here(Instant(part.start_utc_ns, part.start_monotonic_ns))
+        end = offset.here(Instant(part.end_utc_ns, part.end_monotonic_ns))
+        times = {
+            "start_utc_ns": start.utc_ns,
+            "start_monotonic_ns": start.monotonic_ns,
+            "end_utc_ns": end.utc_ns,
+            "end_monotonic_ns": end.monotonic_ns,
+        }
+        return part.model_copy(update=times)
+
+    return rank.model_copy(update={"boot": boot, "phases": [moved(part) for part in rank.phases]})
 
 
 def windows(report: Report) -> list[Window]:

@@ -78,12 +78,16 @@ class Program:
 
 @dataclass(frozen=True)
 class Ended:
-    """A program that ended: its exit code (negative: the signal), and when it ran."""
+    """A program that ended: its exit code (negative: the signal), and when it ran.
+
+    Times are on our clocks; its host's wall clock was `ahead_ns` ahead of ours at its end.
+    """
 
     program: Program
     code: int
     start: Instant
     end: Instant
+    ahead_ns: int = 0
 
 
 def run_all(
@@ -324,7 +328,8 @@ class _Away:
         if self._failure is not None:
             raise self._failure
         assert self._ran is not None
-        return Ended(self.program, self._ran.code, self._ran.start, self._ran.end)
+        ran = self._ran
+        return Ended(self.program, ran.code, ran.start, ran.end, ran.ahead_ns)
 
 
 class _Running:
