@@ -59,6 +59,12 @@ def test_a_barrier_may_be_global_and_taken_back() -> None:
         ("[a]\ninclude other", "include is not followed"),
         ("[a]\nrw=read\n[a]\nstonewall", r"\[a\] begins two groups"),
         ("[a]\nb=\0", "zero byte"),
+        ("[a\0]\nrw=read", "zero byte"),
+        ("[4k/randread]\nrw=read", r"x.fio: \[4k/randread\]: .* cannot be that of a folder"),
+        ("[a]\nrw=read\n[..]\nstonewall", r"\[\.\.\]: .* cannot be that of a folder"),
+        ("[.]\nrw=read", r"\[\.\]: .* cannot be that of a folder"),
+        ("[]\nrw=read", r"\[\]: .* cannot be that of a folder"),
+        (f"[{'ä' * 65}]\nrw=read", "longer than 128 bytes"),
     ],
 )
 def test_what_cannot_be_used_is_refused(text: str, message: str) -> None:

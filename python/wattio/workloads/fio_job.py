@@ -16,6 +16,10 @@ _BARRIERS = ("stonewall", "wait_for_previous", "wait_for")
 GLOBAL = "global"
 """Name of sections whose lines hold for the jobs after them."""
 
+NAME_BYTES = 128
+"""Most bytes of a section's name, as fio has it."""
+
+_NO_NAMES = ("", ".", "..")
 _HEADER = re.compile(r"\[(.*)\]\s*")
 _COMMENT = (";", "#")
 
@@ -77,7 +81,8 @@ def groups(text: str, name: str) -> list[Group]:
     """The groups of a job file, in their order; each is named by its first job.
 
     `name` stands in messages. Raises InputError where there is no job, where two groups have one
-    name, and for what would make fio work elsewhere than in the clients' folders.
+    name, for names that no folder can have, and for what would make fio work elsewhere than in the
+    clients' folders.
     """
     found: list[list[Section]] = []
     common: list[Section] = []
@@ -131,6 +136,13 @@ def _sections(text: str, name: str) -> list[Section]:
 
 def _refuse(section: Section, name: str) -> None:
     where = f"{name}: [{section.name}]"
+    if section.name in _NO_NAMES or "/" in section.name:
+        raise InputError(
+            f"{where}: results are kept by the names of jobs: this cannot be that of a folder;"
+            ' allowed: any but "", "." and "..", without "/"'
+        )
+    if len(section.name.encode()) > NAME_BYTES:
+        raise InputError(f"{where}: the name is longer than {NAME_BYTES} bytes")
     if section.value("directory") is not None:
         raise InputError(f"{where}: directory is the client's folder; leave it out")
     for path in re.split(r"(?<!\\):", section.value("filename") or ""):
