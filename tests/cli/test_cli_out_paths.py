@@ -36,6 +36,8 @@ def every_out(out: str) -> list[tuple[str, ...]]:
         ("calibrate", "target", "--from", "nowhere", "--out", out),
         ("hpcio", "calibrate", "--results", "nowhere", "--out", out),
         ("hpcio", "assemble", "nowhere", "1", "--out", out),
+        ("compare", "nowhere", "elsewhere", "--html", out),
+        ("compare", "--platforms", "nowhere", "elsewhere", "--html", out),
     ]
 
 

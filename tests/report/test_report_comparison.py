@@ -88,4 +88,4 @@ def test_a_whole_result_and_a_file_that_cannot_be(
     )
     assert code == 2
     assert err.count("\n") == 1
-    assert "file: cannot be written" in err
+    assert f"there is no folder {tmp_path}/file" in err

@@ -9,6 +9,7 @@ from cyclopts import App, Parameter
 from rich.table import Table
 
 from wattio.cli import output
+from wattio.cli.out_path import writable
 from wattio.errors import InputError
 from wattio.results.folder import LEFT_BY_DAEMON, kind_of
 
@@ -102,6 +103,8 @@ def _two(first: str, second: str, html: Path | None, *, as_json: bool) -> int:
     from wattio.kinds import module_of
     from wattio.results import compare as comparing
 
+    if html is not None:
+        writable("--html", html)
     places = [comparing.split(text) for text in (first, second)]
     kinds = [kind_of(path) for path, _ in places]
     for (path, _), kind in zip(places, kinds, strict=True):
