@@ -103,6 +103,16 @@ def test_it_stands_beside_where_nothing_else_is_asked(folder: MeasurementFolder)
     assert 'has a meter "estimate" already' in err
 
 
+def test_a_record_that_is_lost_keeps_no_samples_from_joining(folder: MeasurementFolder) -> None:
+    path, lost = scope(folder), folder.iterations()[0]
+    (folder.raw(lost.identity) / "iteration.json").write_text("")
+    code, _, err = attach(folder, path, "--label", "scope")
+    assert code == 0, err
+    told = {item.identity: item.codes("INVALID") for item in folder.iterations()}
+    assert told.pop(lost.identity) == ["UNREADABLE"]
+    assert not any(told.values())
+
+
 def test_samples_of_another_day_are_refused(folder: MeasurementFolder) -> None:
     before = (folder.path / "resolved.toml").read_text()
     code, _, err = attach(folder, scope(folder, shift_s=86_400.0))

@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 import pytest
 from wattio.cli import main
-from wattio.kinds.measurement import attach
+from wattio.kinds.measurement import attach, rederive
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.schema import MeterEntry
 from wattio.meters import parquet
@@ -292,6 +292,25 @@ def test_a_campaign_of_invalid_ones_makes_a_page(tmp_path: Path) -> None:
     files = {item.name for item in (path / "report").iterdir()}
     assert "invalid.svg" in files
     assert "sequential-rates.svg" not in files
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_an_iteration_whose_record_is_lost_stays_listed(tmp_path: Path, again: bool) -> None:
+    """A machine that lost power left one cut off, and then no page could be made of the rest."""
+    path = made_folder.write(tmp_path, SMALL)
+    folder = MeasurementFolder(path)
+    lost = next(one for one in folder.iterations() if one.run.name == "random/left, 1 client")
+    record = folder.raw(lost.identity) / "iteration.json"
+    record.write_text(record.read_text(encoding="utf-8")[:100], encoding="utf-8")
+    if again:
+        rederive.put_derived(folder, ())  # of no session, but what belongs to none is judged
+    text = said(path)
+    assert " 1 INVALID" in text
+    assert "UNREADABLE in 1" in text
+    assert "what a program left cannot be read" in text
+    rows = [row for row in table(path / "report" / "verdicts.csv") if row["run"] == lost.run.name]
+    told = [row["reason"] for row in rows if row["verdict"] == "INVALID"]
+    assert [reason.partition(" is not")[0] for reason in told] == ["UNREADABLE: iteration.json:"]
 
 
 def test_knobs_are_on_the_axis_where_clients_do_not_vary(tmp_path: Path) -> None:

@@ -74,7 +74,10 @@ def _sessions(folder: MeasurementFolder) -> dict[str, tuple[int, int, int]]:
     """UTC start and end of each session in ns, and what to add to UTC for the monotonic clock."""
     found: dict[str, tuple[int, int, int]] = {}
     for item in folder.iterations():
-        record = folder.record(item.identity)
+        try:
+            record = folder.record(item.identity)
+        except ResultError:
+            continue  # It is UNREADABLE, and nothing of it is derived.
         start, end = record.start, record.end
         before = found.get(record.session, (start.utc_ns, end.utc_ns, 0))
         ends = min(before[0], start.utc_ns), max(before[1], end.utc_ns)

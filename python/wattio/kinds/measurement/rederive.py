@@ -31,6 +31,13 @@ def put_derived(folder: MeasurementFolder, sessions: Container[str] | None = Non
             catalog.replace_derived(item.identity, found.verdicts, found.by_phase)
 
 
+def unreadable(folder: MeasurementFolder, item: Recorded, error: ResultError) -> Verdict:
+    """What is said of an iteration whose record cannot be read."""
+    # Where the folder lies now is no part of the verdict.
+    why = str(error).replace(f"{folder.raw(item.identity)}/", "")
+    return Verdict("INVALID", f"UNREADABLE: {why}")
+
+
 def derived(
     folder: MeasurementFolder, book: Rulebook, sessions: Container[str] | None = None
 ) -> Iterator[tuple[Recorded, Derived]]:
@@ -44,9 +51,7 @@ def derived(
         try:
             pairs.append((item, folder.record(item.identity)))
         except ResultError as error:
-            # Where the folder lies now is no part of the verdict.
-            why = str(error).replace(f"{folder.raw(item.identity)}/", "")
-            yield item, Derived({}, [Verdict("INVALID", f"UNREADABLE: {why}")], [])
+            yield item, Derived({}, [unreadable(folder, item, error)], [])
     for session in sorted({record.session for _, record in pairs}):
         if sessions is not None and session not in sessions:
             continue

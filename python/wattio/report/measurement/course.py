@@ -256,4 +256,8 @@ def _iterations(
 
 
 def _of_session(session: str, found: Measured) -> list[Recorded]:
-    return [one for one in found.iterations if found.records[one.identity].session == session]
+    return [
+        one
+        for one in found.iterations
+        if (record := found.records.get(one.identity)) is not None and record.session == session
+    ]

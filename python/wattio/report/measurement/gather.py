@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from wattio.errors import ResultError
+from wattio.kinds.measurement import rederive
 from wattio.kinds.measurement.derive import Rulebook
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.record import Record
@@ -106,7 +108,7 @@ class WorkloadPart:
 
 @dataclass(frozen=True)
 class Measured:
-    """A result folder as the report takes it."""
+    """A result folder as the report takes it; `records` has those that can be read."""
 
     folder: MeasurementFolder
     study: MeasurementStudy
@@ -148,8 +150,7 @@ def gather(path: Path) -> Measured:
     """Read a result folder. Raises ResultError."""
     folder = MeasurementFolder(path)
     book = Rulebook.of_folder(folder)
-    iterations = folder.iterations()
-    records = {item.identity: folder.record(item.identity) for item in iterations}
+    iterations, records = _read(folder)
     order = _Order(book.study, iterations, records)
     found = order.sorted(rows(iterations))
     idle = [row for row in found if row.run.subject == IDLE]
@@ -162,6 +163,20 @@ def gather(path: Path) -> Measured:
     return Measured(*head, iterations, records, workloads, idle)
 
 
+def _read(folder: MeasurementFolder) -> tuple[list[Recorded], dict[str, Record]]:
+    """Every iteration, and records by identity; one without is INVALID, whatever it was before."""
+    iterations: list[Recorded] = []
+    records: dict[str, Record] = {}
+    for item in folder.iterations():
+        try:
+            records[item.identity] = folder.record(item.identity)
+            iterations.append(item)
+        except ResultError as error:
+            verdict = rederive.unreadable(folder, item, error)
+            iterations.append(replace(item, verdicts=(verdict,), by_phase={}))
+    return iterations, records
+
+
 class _Order:
     """The order of the study file: systems, clients, values of knobs; phases as they ran."""
 
@@ -172,7 +187,8 @@ class _Order:
         self.knobs = {knob.name: [str(value) for value in knob.values] for knob in study.knob}
         ran: dict[tuple[str, str], int] = {}
         for item in iterations:
-            for phase in records[item.identity].phases:
+            record = records.get(item.identity)
+            for phase in record.phases if record else ():
                 ran.setdefault((item.run.subject, phase.span.name), len(ran))
         self._ran = ran
 

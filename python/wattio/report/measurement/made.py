@@ -20,7 +20,9 @@ def section(found: Measured) -> Section:
     systems: dict[str, Any] = {}
     workloads: dict[str, Any] = {}
     for item in found.iterations:
-        record = found.records[item.identity]
+        record = found.records.get(item.identity)
+        if record is None:
+            continue
         systems.setdefault(f"System {item.run.system}", record.system)
         if record.module is not None:
             name = f"Workload {item.run.subject} ({record.module})"

@@ -267,7 +267,8 @@ def reasons(found: Measured) -> list[Reason]:
     """Every reason of every iteration, equal ones together; the worst, then the most frequent."""
     groups: dict[tuple[str, str, str], Reason] = {}
     for item in found.iterations:
-        phases = {phase.span.name for phase in found.records[item.identity].phases}
+        record = found.records.get(item.identity)
+        phases = {phase.span.name for phase in record.phases} if record else set()
         for verdict in item.verdicts:
             if verdict.verdict == "VALID":
                 continue

@@ -78,8 +78,9 @@ def chosen(found: Measured) -> list[Recorded]:
 
 
 def invalid(found: Measured) -> list[Recorded]:
-    """INVALID iterations that are shown closely."""
-    return [item for item in found.iterations if not item.usable][:SHOWN_MAX]
+    """INVALID iterations that are shown closely; of those without a record there is no curve."""
+    bad = [item for item in found.iterations if not item.usable]
+    return [item for item in bad if item.identity in found.records][:SHOWN_MAX]
 
 
 def _asked(found: Measured, records: dict[str, Record]) -> list[Asked]:

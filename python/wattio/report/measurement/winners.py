@@ -40,7 +40,7 @@ def contests(found: Measured) -> Iterator[Contest]:
     modules = {
         item.run.subject: record.module
         for item in found.iterations
-        if (record := found.records[item.identity]).module is not None
+        if (record := found.records.get(item.identity)) and record.module is not None
     }
     groups: dict[tuple[str | None, str], list[Entry]] = {}
     for part in found.workloads:
