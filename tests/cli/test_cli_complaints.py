@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from places import ROOT
 from rich.table import Table
-from wattio import cli
+from wattio import _core, cli
 from wattio.cli import output
 from wattio.cli.complaints import answer, joined
 from wattio.cli.printable import printable
@@ -214,6 +215,41 @@ def test_a_nul_in_a_file_is_named_by_its_key(
     path.write_text('[study]\nname = "a"\n[[load]]\nname = "x"\ntrace = "a\\u0000b"\n')
     assert called("check", str(path)) == 2
     assert f"{path}:5: load[1].trace: holds the character NUL" in capsys.readouterr().err
+
+
+SMALL = """\
+[study]
+name = "small"
+kind = "simulation"
+
+[[load]]
+name = "steady"
+server = "small"
+pattern = "Rand_RW"
+pressure = 0.1
+duration = "40 s"
+
+[[policy]]
+name = "pacer"
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[policy]\nname = "pacer"\n',
+        _core.assumed_power_model(),
+        _core.built_in_servers()["small"],
+        (ROOT / "packaging/examples/redis.toml").read_text(),
+        SMALL,
+    ],
+    ids=["policy", "power model", "server", "daemon", "study"],
+)
+def test_a_mark_of_the_byte_order_may_stand_first_in_a_file(text: str, tmp_path: Path) -> None:
+    """Editors of Windows write one: "is not valid TOML: Invalid statement (line 1, column 1)"."""
+    path = tmp_path / "own.toml"
+    path.write_text(text, encoding="utf-8-sig")
+    assert called("check", str(path)) == 0
 
 
 def test_the_reader_of_the_output_may_leave() -> None:

@@ -75,6 +75,14 @@ def test_metrics_are_those_of_the_windows_one_by_one(tmp_path: Path) -> None:
     assert verdicts(folder) == {"": "VALID"}
 
 
+def test_a_configuration_may_begin_with_a_mark_of_the_byte_order(tmp_path: Path) -> None:
+    path = fake.write(tmp_path / "r", fake.windows(COUNT))
+    (path / "study.toml").write_text(fake.CONFIG, encoding="utf-8-sig")
+    folder = derived(path)
+    assert folder.recorded()[0].run.settings == {"plf": 0.2}
+    assert folder.config_text() == fake.CONFIG
+
+
 def test_what_acted_is_not_called_an_estimate(tmp_path: Path) -> None:
     folder = derived(fake.write(tmp_path / "r", fake.windows(COUNT, "run"), "run"))
     metrics = folder.recorded()[0].metrics

@@ -231,6 +231,9 @@ def test_the_model_of_a_host_is_found_where_the_user_has_put_it(tmp_path: Path) 
     assert "bench server" in facts.what
     assert "etc/models/own.toml" in facts.what
     assert facts.estimate
+    config = host.root / "etc/wattiod.toml"
+    config.write_text(config.read_text(), encoding="utf-8-sig")
+    assert "bench server" in open_meter(name).facts.what
     (host.root / "etc/wattio").mkdir()
     (host.root / "etc/wattio/power-model.toml").write_text(MODEL.replace("bench", "other"))
     assert "other server" in open_meter(name).facts.what

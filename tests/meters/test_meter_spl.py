@@ -66,6 +66,12 @@ def test_a_log_is_a_meter_like_any_other_file(tmp_path: Path) -> None:
         tabular.load(written(tmp_path, LINE, LINE.replace("98.250000", "x")))
 
 
+def test_a_mark_of_the_byte_order_may_stand_first(tmp_path: Path) -> None:
+    path = tmp_path / "spl.txt"
+    path.write_text(f"{LINE}\n{LINE.replace('40.125', '41.125')}\n", encoding="utf-8-sig")
+    assert list(tabular.load(f"csv:{path}").utc_ns) == [AT_NS, AT_NS + 10**9]
+
+
 def test_channels_of_a_log_are_meters_by_name(tmp_path: Path) -> None:
     name = written(tmp_path, f"{LINE},Ch1,Watts,58.25,Ch2,Watts,40.0")
     assert list(tabular.load(f"{name}?meter=Ch2").power_w) == [40.0]

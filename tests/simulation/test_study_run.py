@@ -287,6 +287,13 @@ def test_resume_of_a_changed_study_is_refused(study: Path, tmp_path: Path) -> No
         execute.resume(folder, FakeSimulator())
 
 
+def test_a_study_with_a_mark_of_the_byte_order_is_no_other_one(study: Path, tmp_path: Path) -> None:
+    study.write_text(STUDY, encoding="utf-8-sig")
+    folder = carried_out(study, tmp_path / "results")
+    assert folder.study_text() == STUDY
+    assert folder.remaining(execute.resume(folder, FakeSimulator())) == []
+
+
 def test_resume_with_a_changed_trace_is_refused(study: Path, tmp_path: Path) -> None:
     folder = carried_out(study, tmp_path / "results")
     (tmp_path / "a.bin").write_bytes(b"another trace")

@@ -73,9 +73,12 @@ def read(path: Path) -> Document:
 
 
 def text_of(path: Path) -> str:
-    """The text of a file that a user wrote. Raises InputError where it cannot be read."""
+    """The text of a file that a user wrote. Raises InputError where it cannot be read.
+
+    A mark of the byte order, which editors of other systems put first, is no part of it.
+    """
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

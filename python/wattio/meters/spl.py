@@ -17,6 +17,8 @@ from typing import NamedTuple
 TIME_FORMAT = "%m-%d-%Y %H:%M:%S.%f"
 _CHANNEL = re.compile(r"ch(annel)? ?\d+", re.IGNORECASE)
 _MISSING = -1.0
+_BYTE_ORDER = "\ufeff"
+"""Its mark, which may stand first in a file."""
 
 
 class Line(NamedTuple):
@@ -29,7 +31,7 @@ class Line(NamedTuple):
 
 def is_log(line: str) -> bool:
     """Whether a line is one of such a log."""
-    return line.startswith("Time,") and ",Watts," in line
+    return line.lstrip(_BYTE_ORDER).startswith("Time,") and ",Watts," in line
 
 
 def parse(line: str, zone: tzinfo = UTC) -> Line:
@@ -63,7 +65,8 @@ def parse_time(text: str, zone: tzinfo = UTC) -> int:
 
 def _pairs(line: str) -> Iterator[tuple[str | None, str, str]]:
     """Channel, name in small letters, and value."""
-    fields = [field.strip() for field in line.strip().replace("\0", "").split(",")]
+    text = line.strip().lstrip(_BYTE_ORDER).replace("\0", "")
+    fields = [field.strip() for field in text.split(",")]
     channel, at = None, 0
     while at < len(fields):
         if _CHANNEL.fullmatch(fields[at]):

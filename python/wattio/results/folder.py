@@ -159,7 +159,7 @@ class ResultFolder:
         """The study file as given. Raises ResultError where it says something else by now."""
         source = self.study_source()
         try:
-            current = source.path.read_text(encoding="utf-8")
+            current = source.path.read_text(encoding="utf-8-sig")
         except OSError:
             current = source.text
         if current != source.text:

@@ -80,7 +80,7 @@ class GovernorFolder:
     def config_text(self) -> str:
         """The daemon's configuration as given."""
         try:
-            return (self.path / "study.toml").read_text(encoding="utf-8", errors="replace")
+            return (self.path / "study.toml").read_text(encoding="utf-8-sig", errors="replace")
         except OSError as error:
             message = f"{self.path / 'study.toml'}: cannot be read: {error.strerror}"
             raise ResultError(message) from error
