@@ -129,6 +129,27 @@ def test_a_lost_meter_ends_the_sweep_and_keeps_the_points(host: hosts.Host, tmp_
     assert len((data.path / POINTS).read_text().splitlines()) == 1 + 7
 
 
+def test_the_loop_of_an_idle_core_is_work(host: hosts.Host) -> None:
+    """As it is to `estimate:`: a model fitted without it told of too much on the very host."""
+    times = []
+    for core in (0, 1):
+        state = host.root / f"sys/devices/system/cpu/cpu{core}/cpuidle/state0"
+        state.mkdir(parents=True)
+        (state / "name").write_text("POLL\n")
+        times.append(state / "time")
+        times[-1].write_text("5000\n")
+
+    def wait(_: float) -> None:
+        (host.root / "proc/stat").write_text("cpu0 59 0 0 59 0 0 0 0\ncpu1 9 0 0 109 0 0 0 0\n")
+        times[0].write_text("15000\n")
+        times[1].write_text("999005000\n")  # no core loops for longer than it is watched
+
+    work = hosts.observe(host.root, 0.02, 1e9, wait)
+    span_s = (work.end_ns - work.start_ns) / 1e9
+    assert work.busy == work.busy_phi == pytest.approx(0.5 + 0.01 / span_s + 1.0)
+    assert work.active == 2
+
+
 def test_a_host_without_knobs_says_so(host: hosts.Host) -> None:
     assert "has no cpufreq" in host.lacks["frequency"]
     assert "has no hot-plug" in host.lacks["cores"]

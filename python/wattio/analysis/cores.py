@@ -100,6 +100,12 @@ def shares(old: Mapping[int, Ticks], new: Mapping[int, Ticks]) -> dict[int, floa
     return found
 
 
+def polled(old: Mapping[str, float], new: Mapping[str, float]) -> float:
+    """Seconds of an idle core that were a loop, from the seconds of its states at two looks."""
+    now_s = new.get(POLLING, 0.0)
+    return max(0.0, now_s - old.get(POLLING, now_s))
+
+
 @dataclass(frozen=True)
 class Look:
     """Counters of a machine at a moment; `hertz` and `states_s` of cores that tell them."""
@@ -204,7 +210,9 @@ class Counter:
             if core not in old.ticks:
                 continue
             spent = [TICK_S * max(0, b - a) for a, b in zip(old.ticks[core], now, strict=True)]
-            polled_s = self._idled(old.states_s.get(core, {}), new.states_s.get(core, {}))
+            states_s = old.states_s.get(core, {}), new.states_s.get(core, {})
+            self._idled(*states_s)
+            polled_s = polled(*states_s)
             phi = self._phi(new.hertz.get(core))
             for name, value in zip(("busy_s", "idle_s", "iowait_s", "steal_s"), spent, strict=True):
                 sums[name] += value
@@ -213,14 +221,11 @@ class Counter:
             sums["on_scaled_s"] += phi * seconds
             sums["awake_scaled_s"] += phi * (spent[0] + polled_s)
 
-    def _idled(self, old: Mapping[str, float], new: Mapping[str, float]) -> float:
-        """Add the seconds of a core's idle states; those of the one that is a loop."""
-        polled_s = 0.0
+    def _idled(self, old: Mapping[str, float], new: Mapping[str, float]) -> None:
+        """Add the seconds of a core's idle states."""
         for name, now_s in new.items():
             own_s = max(0.0, now_s - old.get(name, now_s))
             self._states_s[name] = self._states_s.get(name, 0.0) + own_s
-            polled_s += own_s if name == POLLING else 0.0
-        return polled_s
 
     def _phi(self, hertz: float | None) -> float:
         if hertz is None or not self._full_hz:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wattio import clock
-from wattio.analysis.cores import parse_diskstats, shares
+from wattio.analysis.cores import Look, polled, shares
 from wattio.errors import HostError
 from wattio.knobs.knobs import KNOBS
-from wattio.meters.estimate import parse_stat
+from wattio.meters.estimate import look_here, parse_stat
 
 Wait = Callable[[float], None]
 
@@ -87,26 +87,36 @@ class Work:
 
 
 def observe(root: Path, span_s: float, frequency_max_hz: float, wait: Wait = time.sleep) -> Work:
-    """Watch for `span_s` seconds. Raises MeterLost, HostError for what cannot be read.
+    """Watch for `span_s` seconds. Raises MeterLost for what cannot be read.
 
     Utilisation and I/Os are differences of the kernel's counters, frequency is the mean of a few
-    looks, 1 where the host tells none: as `estimate:` and `wattiod` use the model.
+    looks, 1 where the host tells none. A core that is idle in a loop is busy, as it is to
+    `estimate:`, which multiplies by the same.
     """
-    ticks = parse_stat(_needed(root / "proc/stat"))
-    completed = parse_diskstats(_text(root / "proc/diskstats"))
+    before = look_here(root)
     start = clock.now()
     step_s = max(span_s / _LOOKS, _LOOK_S_LEAST)
-    phis: dict[int, list[float]] = {core: [] for core in ticks}
+    phis: dict[int, list[float]] = {core: [] for core in before.ticks}
     end_s = start.monotonic_ns / 1e9 + span_s
     while (left_s := end_s - clock.now().monotonic_ns / 1e9) > 0:
         wait(min(step_s, left_s))
         for core, seen in phis.items():
             seen.append(_phi(root, core, frequency_max_hz))
-    after = parse_stat(_needed(root / "proc/stat"))
+    after = look_here(root)
     end = clock.now()
-    ios = parse_diskstats(_text(root / "proc/diskstats")) - completed
     phi = {core: sum(seen) / len(seen) for core, seen in phis.items() if seen}
-    return counted(shares(ticks, after), phi, ios, (start.monotonic_ns, end.monotonic_ns))
+    ends_ns = start.monotonic_ns, end.monotonic_ns
+    use = _awake(before, after, (ends_ns[1] - ends_ns[0]) / 1e9)
+    return counted(use, phi, after.requests - before.requests, ends_ns)
+
+
+def _awake(before: Look, after: Look, span_s: float) -> dict[int, float]:
+    """The share of its time in which each core ran instructions, if only an idle one's loop."""
+    use = shares(before.ticks, after.ticks)
+    for core in use:
+        polled_s = polled(before.states_s.get(core, {}), after.states_s.get(core, {}))
+        use[core] = min(use[core] + polled_s / span_s, 1.0)
+    return use
 
 
 def counted(
