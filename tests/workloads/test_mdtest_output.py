@@ -72,6 +72,17 @@ def test_statistics_of_ranks_stand_before_those_of_iterations() -> None:
     assert mdtest_output.parse(rows).operations[0].iops == 800.0
 
 
+@pytest.mark.parametrize(
+    "words", ["-z 3 -d /mnt/disk-b2/x-W1", "'-z' '3' '-d' '/mnt/disk-b2/x-W1'", "-z3 -d a-z9/-b2"]
+)
+def test_options_are_not_read_out_of_paths(words: str) -> None:
+    """A folder disk-b2 was taken for two branches: 30 directories instead of 8."""
+    text = (DATA / "mdtest-3.3.txt").read_text().replace("'-i' '2'", f"'-i' '2' {words}")
+    *files, tree = mdtest_output.parse(text).operations
+    assert tree.operations == 2 * 4
+    assert all(one.operations for one in files)
+
+
 def test_a_stonewall_hides_how_many_files_there_were() -> None:
     """-W 1 stops after a second: 2,000,000 planned files were told, and 1236 s for them."""
     found = mdtest_output.parse((DATA / "mdtest-3.3-stonewall.txt").read_text())

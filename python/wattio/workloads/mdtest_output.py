@@ -42,7 +42,8 @@ _FAILED = re.compile(
 )
 _HARMLESS = ("realpath()", "Command line")
 _COMMAND = re.compile(r"^Command line used: (.*)$", re.MULTILINE)
-_OPTION = re.compile(r"""-(?P<name>[bzW])["']?(?:\s+|=)?["']?(?P<value>\d{1,9})\b""")
+# A path may hold what looks like an option; none begins in the middle of a word.
+_OPTION = re.compile(r"""(?<![^\s"'])-(?P<name>[bzW])["']?(?:\s+|=)?["']?(?P<value>\d{1,9})\b""")
 _COUNTED = ("Directory ", "File ")
 _LEAST, _MOST = 1e-9, 2.0**63
 _TREE_MOST = 1 << 53
