@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from wattio.errors import WorkloadFailed
-from wattio.workloads import trace
+from wattio.errors import HostError, WorkloadFailed
+from wattio.workloads import processes, trace
 from wattio.workloads.workload import Context, Place
 
 TRACE = Path(__file__).parents[1] / "data" / "traces" / "synthetic.msr"
@@ -40,6 +41,25 @@ def test_how_the_trace_is_read_is_checked() -> None:
     assert trace.Options(trace="a.csv", columns=columns).columns == columns
     with pytest.raises(ValidationError, match='"cvs" is not a trace format'):
         trace.Options(trace="a.csv", format="cvs")
+
+
+@pytest.mark.parametrize(
+    ("version", "is_new"),
+    [
+        *(("fio-3.31", True), ("fio-3.33-12-gabc", True), ("fio-4.0", True)),
+        *(("fio-3.30", False), ("fio-3.4", False), ("fio-2.99", False), (None, False)),
+    ],
+)
+def test_a_fio_that_cannot_replay_by_times_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str | None, is_new: bool
+) -> None:
+    """An older one was taken, and failed in the step: it does not know iologs of version 3."""
+    monkeypatch.setattr(processes, "find", lambda *_: "fio")
+    monkeypatch.setattr(processes, "first_line", lambda _: version)
+    work = trace.Work(trace.Options(trace=str(TRACE)), tmp_path)
+    told = f"fio 3.31 or newer is needed to replay a trace by its times, this is {version or '.'}"
+    with nullcontext() if is_new else pytest.raises(HostError, match=told):
+        work.probe()
 
 
 def test_prepare_comes_first(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from wattio.workloads.processes import Program
 from wattio.workloads.workload import LOCAL, Context, Operation, Place
 
 HINT = "apt install fio"
-MAJOR_LEAST = 3
+VERSION_LEAST = (3, 0)
 FOLDER = "wattio-fio"
 AT_HOSTS = {"fio": "fio"}
 NBD = "nbd"
@@ -156,10 +156,7 @@ class Work:
 
     def probe(self) -> None:
         """Raise HostError where fio is missing or older than 3."""
-        version = processes.first_line((processes.find("fio", HINT), "--version")) or ""
-        major = re.match(r"fio-(\d+)", version)
-        if major is None or int(major[1]) < MAJOR_LEAST:
-            raise HostError(f"fio {MAJOR_LEAST}.0 or newer is needed, this is {version or '?'}")
+        check_version(VERSION_LEAST)
 
     def describe(self) -> dict[str, Any]:
         """fio's version, and the job file as given."""
@@ -279,6 +276,17 @@ class Work:
             (raw / f"client-{number}.fio").write_text(text, encoding="utf-8")
             programs.append(_program(number, text, place, raw))
         return processes.run_all(programs, context.cancelled, hosts=context.hosts)
+
+
+def check_version(least: tuple[int, int], what_for: str = "") -> None:
+    """Raise HostError where fio is missing or older, with what the version is needed for."""
+    version = processes.first_line((processes.find("fio", HINT), "--version")) or ""
+    told = re.match(r"fio-(\d{1,9})(?:\.(\d{1,9}))?", version)
+    if told is None or (int(told[1]), int(told[2] or 0)) < least:
+        why = f" {what_for}" if what_for else ""
+        raise HostError(
+            f"fio {least[0]}.{least[1]} or newer is needed{why}, this is {version or '?'}"
+        )
 
 
 def results(raw: Path) -> list[Operation]:

@@ -22,6 +22,9 @@ from wattio.workloads.workload import Context, Operation
 
 STEP = "replay"
 
+VERSION_LEAST = (3, 31)
+"""The first fio that reads iologs of version 3, whose requests have times (fio(1))."""
+
 _ACTIONS = ("read", "write")
 _FILE = "data"
 _IOLOG = "replay.iolog"
@@ -62,7 +65,7 @@ class Work:
 
     def probe(self) -> None:
         """Raise HostError where fio is missing or too old."""
-        self._fio.probe()
+        fio.check_version(VERSION_LEAST, "to replay a trace by its times")
 
     def describe(self) -> dict[str, Any]:
         """fio's version and the options."""
