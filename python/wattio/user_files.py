@@ -109,6 +109,10 @@ def _profile(source: Document, _: Simulator) -> str:
 
 
 def _daemon(source: Document, _: Simulator) -> str:
+    return _wattiod(source)
+
+
+def _wattiod(source: Document) -> str:
     _core.check_daemon_config(source.text, str(source.path))
     return f"configuration of wattiod for {source.content['name']}"
 
@@ -122,8 +126,9 @@ def _target(source: Document) -> str:
 def _policy(source: Document, simulator: Simulator) -> str:
     if isinstance(source.content.get("export"), list):
         return _target(source)
-    if "group" in source.content:  # A daemon's that lacks [latency], which is its first fault.
-        return _daemon(source, simulator)
+    # A daemon's has [latency] in each [[application]], or lacks it, which is its first fault.
+    if {"group", "application"} & source.content.keys():
+        return _wattiod(source)
     parsed = document.validate(PolicyFile, source)
     try:
         settings = simulator.settings(parsed.policy.name, parsed.settings)
@@ -208,5 +213,10 @@ _CHECKS = {
 }
 """What checks a file, by the table that only such a file has."""
 
-_LISTS = {"export": _target, "purchase": _purchases, "platform": _platforms}
+_LISTS = {
+    "export": _target,
+    "application": _wattiod,
+    "purchase": _purchases,
+    "platform": _platforms,
+}
 """What checks a file, by the list of tables that only such a file has."""

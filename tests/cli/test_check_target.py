@@ -1,4 +1,4 @@
-"""`wattio check` of configurations of `wattio-target`."""
+"""`wattio check` of configurations of `wattio-target` and `wattiod`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from wattio import _core
 from wattio.cli import main
 from wattio.errors import InputError
 
-EXAMPLE = Path(__file__).parents[2] / "packaging/examples/wattio-target/wattio-target.toml"
+EXAMPLES = Path(__file__).parents[2] / "packaging/examples"
+EXAMPLE = EXAMPLES / "wattio-target/wattio-target.toml"
 CONFIG = """
 listen = ["unix:/run/n.sock"]
 [[export]]
@@ -31,6 +32,31 @@ def checked(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[object, str
 def test_the_example_that_is_installed_is_known(capsys: pytest.CaptureFixture[str]) -> None:
     told = f"ok: {EXAMPLE}: configuration of wattio-target with 1 export\n"
     assert checked(EXAMPLE, capsys) == (0, told)
+
+
+@pytest.mark.parametrize("path", [*EXAMPLES.rglob("*.toml")], ids=lambda path: path.name)
+def test_every_example_that_is_installed_can_be_checked(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That of several applications was taken for a policy file."""
+    code, told = checked(path, capsys)
+    assert code == 0, told
+    assert told.startswith(f"ok: {path}: configuration of wattio")
+
+
+def test_what_is_wrong_with_several_applications_is_told_by_the_daemons_own_parser(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "several.toml"
+    whole = (EXAMPLES / "several.toml").read_text()
+    path.write_text(whole.replace('kind = "redis"', 'kind = "redos"'))
+    code, told = checked(path, capsys)
+    assert code == 2
+    assert "redis" in told
+    assert "unknown key" not in told
+    # The policy is the default one where none is named, and the file no other for it.
+    path.write_text(whole.replace('[policy]\nname = "pacer"\nbounds = ["mean 20% run"]\n', ""))
+    assert checked(path, capsys) == (0, f"ok: {path}: configuration of wattiod for several\n")
 
 
 def test_a_policy_makes_it_no_policy_file(

@@ -31,10 +31,10 @@ def check(*files: Path, as_json: Annotated[bool, Parameter("--json", negative=""
     """Check files without running them; what a file is shows by its content.
 
     A study has [study], a profile [profile], a policy file [policy] with a name and [settings],
-    a server description [cores], a configuration of wattiod [latency], one of wattio-target
-    [[export]], a power model [rest], a theoretical peak [peak], files for advice on I/O [platform]
-    and [application], a configuration of the I/O middleware [hpcio]; purchases for a cluster are
-    [[purchase]], platforms to be compared [[platform]].
+    a server description [cores], a configuration of wattiod [latency] or [[application]], one of
+    wattio-target [[export]], a power model [rest], a theoretical peak [peak], files for advice on
+    I/O [platform] and [application], a configuration of the I/O middleware [hpcio]; purchases for a
+    cluster are [[purchase]], platforms to be compared [[platform]].
 
     Parameters
     ----------
