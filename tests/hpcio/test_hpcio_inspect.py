@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import h5py
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from wattio import cli
 from wattio.errors import InputError, ResultError
-from wattio.hpcio import blocks
+from wattio.hpcio import blocks, library
 from wattio.hpcio.assembly import assemble, fields
 from wattio.hpcio.inspection import inspect
 
@@ -45,6 +46,23 @@ def run(*words: str) -> int:
         cli.main(["hpcio", *words])
     assert isinstance(stop.value.code, int)
     return stop.value.code
+
+
+@pytest.mark.parametrize("words", [("inspect", "."), ("assemble", ".", "1", "--out", "x.h5")])
+def test_without_h5py_it_is_said_what_brings_it(
+    words: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It was told as a fault of ours: ModuleNotFoundError."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    assert run(*words) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("wattio: h5py is not installed: needs the extra hpc: ")
+    assert told.count("\n") == 1
+    assert library.hdf5() is None
 
 
 def test_whole_and_not(store: Made, capsys: pytest.CaptureFixture[str]) -> None:

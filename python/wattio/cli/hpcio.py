@@ -103,6 +103,9 @@ def inspect(folder: Path, /, *, as_json: AsJson = False) -> int:
     as_json
         Print one JSON object.
     """
+    from wattio import hpcio
+
+    hpcio.require("h5py")
     from wattio.hpcio.inspection import inspect as inspect_dumps
 
     found = inspect_dumps(folder)
@@ -163,9 +166,12 @@ def assemble(folder: Path, step: int, /, *, out: Path, as_json: AsJson = False) 
     as_json
         Print one JSON object.
     """
-    from wattio.hpcio.assembly import assemble as assemble_dump
+    from wattio import hpcio
 
     writable("--out", out)
+    hpcio.require("h5py")
+    from wattio.hpcio.assembly import assemble as assemble_dump
+
     shapes = assemble_dump(folder, step, out)
     if as_json:
         output.print_json({"file": str(out), "step": step, "variables": shapes})

@@ -42,11 +42,16 @@ def start(comm: MPI.Intracomm, config: Config) -> Session:
 
     Raises HostError where mpi4py or h5py is missing, and InputError.
     """
-    from importlib import util
-
-    for module in ("mpi4py", "h5py"):
-        if util.find_spec(module) is None:
-            raise HostError(f"{module} is not installed: {needed('hpc')}")
+    require("mpi4py", "h5py")
     from wattio.hpcio import session
 
     return session.start(comm, config)
+
+
+def require(*modules: str) -> None:
+    """Raise HostError for the first module of the extra `hpc` that is missing."""
+    from importlib import util
+
+    for module in modules:
+        if util.find_spec(module) is None:
+            raise HostError(f"{module} is not installed: {needed('hpc')}")

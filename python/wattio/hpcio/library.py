@@ -81,8 +81,11 @@ def prefix() -> Path:
 
 
 def hdf5() -> Path | None:
-    """The HDF5 that h5py brings along; None if it uses the machine's."""
-    import h5py
+    """The HDF5 that h5py brings along; None if it uses the machine's, or is not there."""
+    try:
+        import h5py
+    except ModuleNotFoundError:
+        return None
 
     beside = Path(h5py.__file__).parents[1] / "h5py.libs"
     return next(iter(sorted(beside.glob("libhdf5-*.so*"))), None)
