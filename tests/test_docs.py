@@ -98,6 +98,17 @@ def test_links_that_leave_the_pages_become_paths() -> None:
     assert docs_site.mended(text) == told
 
 
+def test_the_glossary_is_its_table_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What follows it was reworded, and its links lead nowhere on the site."""
+    page = docs_site.glossary()
+    assert "| plf | performance loss factor" in page
+    assert all(line.startswith(("#", "|")) for line in page.splitlines() if line)
+    (tmp_path / "ARCHITECTURE.md").write_text("## Glossary\n\n| a | b |\n\nFurther reading: ...\n")
+    monkeypatch.setattr(docs_site, "ROOT", tmp_path)
+    with pytest.raises(ValueError, match='"More about each room" does not follow "## Glossary"'):
+        docs_site.glossary()
+
+
 @pytest.mark.slow
 def test_the_site_is_built_without_a_warning() -> None:
     done = subprocess.run(

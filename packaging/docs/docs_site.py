@@ -19,6 +19,7 @@ import docs_reference
 
 ROOT = Path(__file__).parents[2]
 _LINK = re.compile(r"\[([^\]\[]+)\]\((?!https?:|#)([^)\s]+)\)")
+_GLOSSARY = ("## Glossary", "\n\nMore about each room")
 _OUT = re.compile(r"^(?:\.\./)+")
 
 
@@ -47,9 +48,12 @@ def tutorial(notebook: dict[str, Any]) -> str:
 
 
 def glossary() -> str:
-    """The glossary of ARCHITECTURE.md as a page."""
+    """The glossary of ARCHITECTURE.md as a page. Raises ValueError where it is not found there."""
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    table = text.partition("## Glossary")[2].partition("\n\nMore of each room")[0]
+    head, follows = _GLOSSARY
+    table, end, _ = text.partition(head)[2].partition(follows)
+    if not end:
+        raise ValueError(f'ARCHITECTURE.md: "{follows.strip()}" does not follow "{head}"')
     return f"# Glossary\n{table}\n"
 
 
