@@ -125,7 +125,13 @@ def test_the_site_is_built_without_a_warning() -> None:
 def test_every_reason_of_a_measurement_has_its_meaning_on_the_page_and_in_the_guide() -> None:
     guide = (ROOT / "docs/measuring.md").read_text(encoding="utf-8")
     told = re.findall(r"(?m)^\| `([A-Z_]+)` \| (?:WARN|INVALID) \|", guide)
-    assert sorted(told) == sorted(MEANINGS)
+    given = {
+        code
+        for path in (ROOT / "python/wattio/kinds/measurement").glob("*.py")
+        for code in re.findall(r'f"([A-Z][A-Z_]+): ', path.read_text(encoding="utf-8"))
+    }
+    assert {"GAP", "UNREADABLE"} < given
+    assert sorted(told) == sorted(MEANINGS) == sorted(given)
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ MEANINGS = {
     "MISSING": "too many samples of a meter are missing",
     "FROZEN": "a meter showed an old value",
     "CLOCK": "the wall clock was set while something was measured",
+    "CLOCKS": "the clocks of a host and of this machine do not agree",
 }
 
 _DIGITS = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
