@@ -78,6 +78,8 @@ def test_this_machine() -> None:
     findings = found(Path("/"))
     assert findings["processor"].present
     assert "root" in findings
+    # The extra brings mpi4py and h5py, and no MPI.
+    assert findings["mpirun"].needed_for.endswith("(with the extra hpc)")
 
 
 def test_programs_of_the_tree_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

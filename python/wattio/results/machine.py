@@ -25,7 +25,7 @@ _PROGRAMS = {
     "mdtest": "the workload mdtest; mpi_meta does the same without it",
     "iperf3": "the network's part of wattio peak",
     "ipmitool": "power readings from a BMC (meters ipmi: and ipmi://)",
-    "mpirun": "workloads of MPI ranks, where the extra hpc is not installed",
+    "mpirun": "workloads of MPI ranks, and wattio hpcio run (with the extra hpc)",
     "make": "the workload compile",
     "mfsmount": "the system moosefs",
     "glusterd": "the system glusterfs",
