@@ -33,7 +33,8 @@ pub struct Steady {
     pub bottleneck: usize,
 }
 
-/// Depth of the bucket of released background work in seconds' worth, as in the simulator.
+/// Depth of the bucket of released background work in seconds' worth, unless that is less than a
+/// slice and what comes within one.
 const RELEASE_DEPTH_S: f64 = 1e-3;
 
 /// What `rate` requests a second meet.
@@ -56,6 +57,7 @@ pub fn of(server: &Server, demand: &Demand, rate: f64, setting: &Setting) -> Ste
             clients_s: tasks.mean_s() * stretch,
             slice_s: slice_s * stretch,
             slice_v2: variation * variation,
+            depth_s: release_depth_s(setting.released[at], slice_s) * stretch,
         };
         let background = background_busy(cores, clients, released, &times);
         done[at] = background / stretch;
@@ -115,6 +117,12 @@ fn capacity(server: &Server, demand: &Demand, setting: &Setting) -> (f64, usize)
     least
 }
 
+/// Depth of the bucket of background work that `cores` of it are released for, in core-seconds at the
+/// highest frequency: as in the simulator.
+fn release_depth_s(cores: f64, slice_s: f64) -> f64 {
+    (cores * RELEASE_DEPTH_S).max((1.0 + cores) * slice_s)
+}
+
 /// Cores busy with background work: what is released, as far as clients leave cores. The bucket of
 /// released work is a buffer between two walls, whose content moves by what is released less the
 /// cores that clients leave, which vary as in a system without queue (`2 a S`): what spills over
@@ -125,7 +133,7 @@ fn background_busy(cores: f64, clients: f64, released: f64, tasks: &TaskTimes) -
     if released <= 0.0 || room <= 0.0 {
         return 0.0;
     }
-    let depth = (released * RELEASE_DEPTH_S).max(tasks.slice_s);
+    let depth = tasks.depth_s;
     let variance = 2.0 * clients * tasks.clients_s + released * tasks.slice_s * tasks.slice_v2;
     let drift = room - released;
     let exponent = 2.0 * drift * depth / variance.max(1e-15);
@@ -145,6 +153,8 @@ struct TaskTimes {
     slice_s: f64,
     /// Squared coefficient of variation of a slice.
     slice_v2: f64,
+    /// Depth of the bucket of released work.
+    depth_s: f64,
 }
 
 impl Steady {

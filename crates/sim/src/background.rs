@@ -40,7 +40,7 @@ impl BackgroundWork {
         Self {
             due_rate,
             release_rate: due_rate,
-            release_depth: release_depth(due_rate),
+            release_depth: release_depth(due_rate, slice_ns),
             slice_ns,
             due: 0.0,
             due_limit: due_rate * limit_s * 1e9,
@@ -90,7 +90,7 @@ impl BackgroundWork {
     pub fn set_budget(&mut self, cores: Option<f64>, now: Nanoseconds) {
         self.update(now);
         self.release_rate = cores.map_or(self.due_rate, |cores| cores / self.slice_ns);
-        self.release_depth = release_depth(self.release_rate);
+        self.release_depth = release_depth(self.release_rate, self.slice_ns);
         self.released = least(self.released, self.release_depth);
         if self.release_rate == 0.0 {
             self.released = 0.0;
@@ -128,9 +128,15 @@ impl BackgroundWork {
     }
 }
 
-/// How much work may be saved up at a rate of release.
-fn release_depth(rate: f64) -> f64 {
-    (rate * RELEASE_DEPTH_NS).max(1.0)
+/// How many tasks may be saved up at a rate of release.
+fn release_depth(rate: f64, slice_ns: f64) -> f64 {
+    (rate * RELEASE_DEPTH_NS).max(task_and_more(rate, slice_ns))
+}
+
+/// A task and what comes at a rate while one lasts. Idle cores look for work that often, and leave
+/// less than a task: with no less room, none of what comes until they look again is lost.
+fn task_and_more(rate: f64, slice_ns: f64) -> f64 {
+    1.0 + rate * slice_ns
 }
 
 /// The lesser of two numbers, neither of which is NaN: one instruction where `f64::min` takes five.

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up its server has failed")]
 use wattio_law::{BackgroundAction, Fixed, Law};
-use wattio_plant::{DORADO6000, Server, Wake};
+use wattio_plant::{Background, DORADO6000, Server, Wake};
 use wattio_sim::{Load, Pattern, Phase, Run, RunSettings, Senders, Summary, limits};
 use wattio_units::Seconds;
 
@@ -231,4 +231,24 @@ fn paused_background_work_is_remembered_and_worked_off() {
     assert_near(rate(BackgroundAction::of(0.5 * due)), 0.5 * due, 0.01, "half");
     assert_near(rate(BackgroundAction::of(2.0 * due)), due, 0.01, "no more than becomes due");
     assert_eq!(rate(BackgroundAction::PAUSED), 0.0);
+}
+
+/// Four cores that have nothing to do but background work.
+fn background_alone(cores: f64, slice_s: f64, limit_s: f64) -> Summary {
+    let mut server = queue(4, 0.0);
+    server.background =
+        Some(Background { slice: Seconds(slice_s), backlog_limit: Seconds(limit_s) });
+    server.groups[0].background_cores = cores;
+    open(&server, 0.0, 1000.0)
+}
+
+/// Idle cores look for work once in the length of a task; what came since was cut to one task.
+#[test]
+fn idle_cores_do_all_background_work_that_becomes_due() {
+    for (cores, slice_s) in [(0.8, 1e-3), (0.8, 0.1), (2.7, 0.03), (0.07, 1e-4)] {
+        let summary = background_alone(cores, slice_s, 60.0);
+        assert_near(summary.background_rate_due, cores, 1e-6, "due");
+        assert_near(summary.background_rate_mean, cores, 0.01, "done");
+        assert!(summary.background_backlog_core_s_end <= (1.0 + cores) * slice_s, "{summary:?}");
+    }
 }
