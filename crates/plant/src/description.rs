@@ -24,7 +24,8 @@ pub struct Group {
 pub struct Background {
     /// Length of one task at the highest frequency; it runs to completion.
     pub slice: Seconds,
-    /// How many seconds' worth of due work is remembered; beyond it, work is given up.
+    /// How many seconds' worth of due work is remembered, but never less than makes a task; beyond
+    /// it, work is given up.
     pub backlog_limit: Seconds,
 }
 

@@ -34,7 +34,7 @@ const RELEASE_DEPTH_NS: f64 = 1e6;
 
 impl BackgroundWork {
     /// `cores` is the work due in cores' worth, `slice_ns` the length of a task, `limit_s` how
-    /// many seconds' worth of due work is remembered.
+    /// many seconds' worth of due work is remembered; what makes a task is, always.
     pub fn new(cores: f64, slice_ns: f64, limit_s: f64) -> Self {
         let due_rate = cores / slice_ns;
         Self {
@@ -43,7 +43,7 @@ impl BackgroundWork {
             release_depth: release_depth(due_rate, slice_ns),
             slice_ns,
             due: 0.0,
-            due_limit: due_rate * limit_s * 1e9,
+            due_limit: (due_rate * limit_s * 1e9).max(task_and_more(due_rate, slice_ns)),
             released: 0.0,
             updated: 0,
             due_most: 0.0,

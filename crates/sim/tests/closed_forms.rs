@@ -252,3 +252,12 @@ fn idle_cores_do_all_background_work_that_becomes_due() {
         assert!(summary.background_backlog_core_s_end <= (1.0 + cores) * slice_s, "{summary:?}");
     }
 }
+
+/// What becomes due was forgotten before it made a task.
+#[test]
+fn background_work_is_done_where_none_is_remembered() {
+    for (slice_s, limit_s) in [(1e-3, 0.0), (1e-3, 1e-4), (0.1, 0.0)] {
+        let summary = background_alone(0.8, slice_s, limit_s);
+        assert_near(summary.background_rate_mean, 0.8, 0.01, "done");
+    }
+}
