@@ -82,6 +82,21 @@ fn requests_under_way_are_those_of_the_load_until_now() {
     assert_eq!(at_the_end, within);
 }
 
+/// Where a load changed with a window, its latencies were spread by the kinds of request that came
+/// next: those that had not come before were of no latency, and no share of any was a number.
+#[test]
+fn latencies_spread_as_those_of_the_load_until_now() {
+    let parts = [part(0.5, 20e3, 1.0), part(0.5, 20e3, 0.5)].repeat(4);
+    for law in ["native", "foresight"] {
+        let totals = run(1, law, &parts, 1.0, true, true);
+        let (mean_us, p99_us) = (totals.latency_us_mean.unwrap(), totals.latency_us_p99.unwrap());
+        assert!(p99_us > mean_us && p99_us < 10.0 * mean_us, "{law}: {mean_us} {p99_us}");
+        let bound = &totals.bounds[0];
+        let seen_us = bound.value_us_sum / bound.requests as f64;
+        assert!(seen_us < 10.0 * mean_us, "{law}: {mean_us} {seen_us}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 

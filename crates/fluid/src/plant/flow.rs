@@ -32,7 +32,7 @@ impl FluidServer {
     /// Goes on to `until` or to the next time at which anything changes.
     pub(super) fn flow(&mut self, until_ns: u64, sums: &mut Sums) {
         let steady = self.equilibrium().clone();
-        self.flowed = Some(steady.clone());
+        self.flowed = Some((steady.clone(), self.stretch.demand));
         let rate = self.rate();
         let mut end_ns = until_ns.min(self.stretch.until_ns).min(self.slot_end_ns);
         let groups = self.server.groups.len();

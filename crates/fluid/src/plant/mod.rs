@@ -99,7 +99,8 @@ pub struct FluidServer {
     /// Requests that came and that the server could not take yet.
     pub(crate) waiting: f64,
     steady: Option<Arc<Steady>>,
-    flowed: Option<Arc<Steady>>,
+    /// The equilibrium of what flowed last, and its mix.
+    flowed: Option<(Arc<Steady>, u32)>,
     window: Sums,
     /// Sums since the start.
     pub totals: Sums,

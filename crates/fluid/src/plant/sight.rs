@@ -1,7 +1,7 @@
 //! What a law sees of a fluid server.
 
 use super::FluidServer;
-use crate::demand::Class;
+use crate::demand::{Class, Demand};
 use crate::steady::Steady;
 use crate::sums::Sums;
 use crate::tail::{Kind, Spread};
@@ -13,9 +13,15 @@ impl FluidServer {
     /// The equilibrium of what flowed last; at a change of load, that before it.
     fn flowed(&mut self) -> Arc<Steady> {
         match &self.flowed {
-            Some(steady) => steady.clone(),
+            Some((steady, _)) => steady.clone(),
             None => self.equilibrium().clone(),
         }
+    }
+
+    /// What the requests asked for that flowed last; at a change of load, those before it.
+    fn demand_flowed(&self) -> &Demand {
+        let at = self.flowed.as_ref().map_or(self.stretch.demand, |&(_, demand)| demand);
+        &self.load.demands[at as usize]
     }
 
     /// Turns expected sums into drawn ones.
@@ -71,7 +77,7 @@ impl FluidServer {
         let grain = if self.settings.noise { log.round() } else { log };
         let known = self.spread.take().filter(|(of, at, _)| *of == steady && *at == grain);
         let found = known.unwrap_or_else(|| {
-            let demand = self.demand();
+            let demand = self.demand_flowed();
             let us = 1e6 * (grain / 500.0).exp();
             let kind = |(class, (mean_s, variance_s2)): (&Class, (f64, f64))| Kind {
                 share: class.share,
@@ -80,7 +86,8 @@ impl FluidServer {
                 least_us: class.least_s(&self.server, &self.setting) * us.min(1e6),
             };
             let kinds = demand.classes.iter().zip(steady.kinds).map(kind);
-            let present: Vec<Kind> = kinds.filter(|kind| kind.share > 0.0).collect();
+            let present = kinds.filter(|kind| kind.share > 0.0 && kind.mean_us > 0.0);
+            let present: Vec<Kind> = present.collect();
             (steady, grain, Spread::of(&present))
         });
         &self.spread.insert(found).2
@@ -126,7 +133,7 @@ impl FluidServer {
                 utilisation_background: (window.background[at] / powered).min(1.0),
                 queued: Some(self.queued(at)),
                 waited_for_drives: window.completed > 0.0
-                    && self.demand().classes.iter().any(|class| class.returns_to(at)),
+                    && self.demand_flowed().classes.iter().any(|class| class.returns_to(at)),
             }
         };
         (0..self.server.groups.len()).map(group).collect()
@@ -134,8 +141,8 @@ impl FluidServer {
 
     /// Tasks that wait for a core of a group.
     fn queued(&self, at: usize) -> u64 {
-        let Some(steady) = &self.flowed else { return 0 };
-        let flow = steady.served * self.demand().groups[at].count;
+        let Some((steady, _)) = &self.flowed else { return 0 };
+        let flow = steady.served * self.demand_flowed().groups[at].count;
         let backlog = if at == steady.bottleneck { self.waiting.min(self.clients) } else { 0.0 };
         (flow * steady.waits[at].mean_s + backlog).round() as u64
     }
