@@ -278,6 +278,32 @@ def test_bounds_on_the_tail_are_judged_by_the_tail(
     assert [row["ratio"] for row in over] == sorted((p99[p99 > 400] / 400).tolist(), reverse=True)
 
 
+def test_servers_whose_latency_is_not_known_are_told(
+    study: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = _run([str(study), "--results", str(tmp_path), "--no-report"], capsys)
+    assert "servers_bound_unknown" not in shown["policies"][1]["metrics"]
+    folder = FleetFolder(Path(shown["result"]))
+    known = FleetFolder.columns
+
+    def columns(folder: FleetFolder, label: str) -> dict[str, Any]:
+        table = known(folder, label)
+        quiet = np.arange(len(table["power_w_mean"])) == 1
+        return table | {"latency_us_mean": np.where(quiet, np.nan, table["latency_us_mean"])}
+
+    monkeypatch.setattr(FleetFolder, "columns", columns)
+    summary.write(folder)
+    policy = summary.policies(folder)[1]
+    assert policy.metrics["servers_bound_unknown"] == (1, "1")
+    assert _main(["report", str(folder.path)]) == 0
+    page = next(folder.path.glob("report/*.html")).read_text(encoding="utf-8")
+    assert "1 not known" in page
+    assert "Of 1 it is not known, as their latency is not." in page
+
+
 @pytest.mark.parametrize(
     ("bound", "limit"),
     [

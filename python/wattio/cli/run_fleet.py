@@ -86,6 +86,11 @@ def _json(policy: Policy, folder: FleetFolder) -> dict[str, Any]:
     }
 
 
+def _over(policy: Policy) -> str:
+    over, unknown = policy.get("servers_over_bound"), policy.get("servers_bound_unknown")
+    return output.number(over) + (f" ({output.number(unknown)} not known)" if unknown else "")
+
+
 def _table(found: list[Policy]) -> Table:
     table = Table(box=None)
     for column in ("policy", "power", "saving", "95 % interval", "a year", "CO2 a year"):
@@ -104,7 +109,7 @@ def _table(found: list[Policy]) -> Table:
             f"{output.number(policy.get('saving_kwh_year'))} kWh,"
             f" {output.number(policy.get('saving_eur_year'))} EUR",
             f"{output.number(policy.get('saving_co2_t_year'))} t",
-            output.number(policy.get("servers_over_bound")),
+            _over(policy),
             output.ratio(ratio),
             output.share(policy.get("estimated_placing_saving_share")),
         )

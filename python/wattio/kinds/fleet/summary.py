@@ -147,12 +147,14 @@ def relative(columns: Columns, native: Columns, study: FleetStudy) -> Values:
 def _bound(columns: Columns, native: Columns, study: FleetStudy) -> Metrics:
     ratios = relative(columns, native, study)
     known = ratios[np.isfinite(ratios)]
+    unknown = float(len(ratios) - len(known))
+    told: Metrics = {"servers_bound_unknown": (unknown, "1")} if unknown else {}
     if not len(known):
-        return {}
+        return told
     over = float(np.count_nonzero(known > 1))
     latency = columns["latency_us_mean"] / native["latency_us_mean"]
     latency = latency[np.isfinite(latency)]
-    return {
+    return told | {
         "servers_over_bound": (over, "1"),
         "servers_over_bound_share": (over / len(known), "1"),
         "bound_ratio_max": (float(known.max()), "1"),

@@ -107,6 +107,8 @@ def headline(policy: Policy | None, study: FleetStudy) -> str:
     change = f"save {percent(saving, 1)}" if saving >= 0 else f"cost {percent(-saving, 1)} more"
     if over == 0:
         kept = f"and keep its bound ({study.study.bound}) on every server"
+        if _unknown(policy):
+            kept += " whose latency is known"
     elif over == 1:
         kept = f"and break its bound ({study.study.bound}) on one server"
     else:
@@ -119,6 +121,11 @@ def headline(policy: Policy | None, study: FleetStudy) -> str:
         f" servers ({interval}): {watts}, {euro} and {tonnes} of CO\N{SUBSCRIPT TWO} a year,"
         f" {kept}."
     )
+
+
+def _unknown(policy: Policy) -> int:
+    """The servers of which nobody can say whether they keep the bound."""
+    return int(policy.get("servers_bound_unknown") or 0)
 
 
 def _unit(policy: Policy, name: str, unit: str) -> str:
@@ -158,7 +165,7 @@ def _policy(policy: Policy) -> Cells:
     power = f"{(policy.get('power_w_fleet') or 0.0) / 1000:.2f}"
     low, high = ((policy.get(f"power_w_fleet_{end}") or 0.0) / 1000 for end in ("low", "high"))
     ends = (percent(policy.get(f"saving_share_{end}"), 1) for end in ("low", "high"))
-    over = int(policy.get("servers_over_bound") or 0)
+    over, unknown = int(policy.get("servers_over_bound") or 0), _unknown(policy)
     saving = percent(policy.get("saving_share"), 1)
     return [
         policy.run.condition,
@@ -167,7 +174,9 @@ def _policy(policy: Policy) -> Cells:
         (number(policy.get("energy_kwh")), number(policy.get("energy_kwh_year"))),
         number(policy.get("cost_eur_year")),
         number(policy.get("co2_t_year")),
-        Cell(str(over), look="broken" if over else "") if compared else "",
+        Cell(str(over), f"{unknown} not known" if unknown else "", "broken" if over else "")
+        if compared
+        else "",
         (
             times(policy.get("relative_latency_us_mean_p50")),
             times(policy.get("relative_latency_us_mean_max")),
@@ -237,6 +246,9 @@ def _over_section(found: list[Policy], study: FleetStudy, members: list[dict[str
             [*_server(at, members), Cell(_times(ratio), look="broken")]
             for at, ratio in over[:_TOLD_MOST]
         ]
+        if _unknown(policy):
+            text = f"Of {whole(_unknown(policy))} it is not known, as their latency is not."
+            blocks.append(Text(text, "note"))
         if not rows:
             blocks.append(Text("None."))
             continue
