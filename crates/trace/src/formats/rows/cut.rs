@@ -75,7 +75,8 @@ impl Cut {
         }
     }
 
-    /// Separators between quotation marks do not count; the marks around a field are cut off.
+    /// Separators between quotation marks do not count; the marks around a field are cut off, and
+    /// blanks around these.
     fn quoted(&mut self, text: &[u8], separator: u8) {
         let mut inside = false;
         let mut begin = 0;
@@ -85,10 +86,12 @@ impl Cut {
                 inside = !inside;
             }
             if byte.is_none() || !inside && byte == Some(separator) {
-                let field = &text[begin..at];
+                let field = text[begin..at].trim_ascii_start();
+                let from = at - field.len();
+                let field = field.trim_ascii_end();
                 let marked = field.len() > 1 && field.starts_with(b"\"") && field.ends_with(b"\"");
                 let cut = usize::from(marked);
-                self.ends.push((begin + cut, at - cut));
+                self.ends.push((from + cut, from + field.len() - cut));
                 begin = at + 1;
             }
         }

@@ -133,6 +133,9 @@ fn described_columns_are_read() {
         "\u{feff}1000000, x,  R, 8, 512\r\n\r\n1000001.5, , W, 0, 4096\r\n",
         "  1000000 x R 8 512 more\n1000001.5 y W 0 4096\n",
         "\"1000000\",\"a, b\",\"R\",8,512\n\"1000001.5\",\"c\",\"W\",0,4096\n",
+        // As PowerShell and Python's csv write them; with blanks around the marks.
+        "\"1000000\",\"a\",\"R\",\"8\",\"512\"\r\n\"1000001.5\",\"\",\"W\",\"0\",\"4096\"\r\n",
+        "1000000, \"a, b\", \"R\" ,\t\"8\", \"512\" \n1000001.5, \"c\", \"W\", \"0\", \"4096\"\n",
         // Later rows may come first.
         "1000001.5,y,w,0,4096\n1000000,x,R,8,512\n",
     ] {
@@ -203,8 +206,9 @@ fn slow_cut(text: &str, separator: char) -> Vec<String> {
         }
     }
     let unmarked = |field: String| {
+        let field = field.trim();
         let inner = field.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-        inner.unwrap_or(&field).trim().to_owned()
+        inner.unwrap_or(field).trim().to_owned()
     };
     fields.into_iter().map(unmarked).collect()
 }
