@@ -9,6 +9,13 @@ pub(crate) const SNIFF_BYTES: usize = 64 * 1024;
 /// Longest line of text that is still taken for a record.
 const LINE_BYTES_MAX: usize = 4096;
 const CHUNK_BYTES: usize = 256 * 1024;
+/// What some programs put at the head of a text in UTF-8.
+const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// A text without the mark at its head.
+pub(crate) fn unmarked(text: &[u8]) -> &[u8] {
+    text.strip_prefix(UTF8_MARK).unwrap_or(text)
+}
 
 /// The content of a trace, a chunk at a time: memory stays within one buffer.
 pub(crate) struct Input {
@@ -80,7 +87,8 @@ impl Input {
         }
     }
 
-    /// The next line without its end, or `None` at the end of the content.
+    /// The next line without its end, or `None` at the end of the content. The mark at the head of a
+    /// text is no part of its first line.
     ///
     /// The last line may lack its newline.
     pub fn line(&mut self) -> Result<Option<Line<'_>>, Fault> {
@@ -107,6 +115,7 @@ impl Input {
         self.consume(taken);
         self.lines = number;
         let raw = &self.buffer[from..from + length];
+        let raw = if byte == 0 { unmarked(raw) } else { raw };
         Ok(Some(Line { text: raw.trim_ascii(), raw, byte, number }))
     }
 }

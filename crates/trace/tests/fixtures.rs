@@ -244,6 +244,19 @@ fn every_fixture_reads_as_the_requests() {
     }
 }
 
+/// A text may begin with the mark of UTF-8, as Windows writes it.
+#[test]
+fn a_mark_at_the_head_of_a_text_is_passed_over() {
+    const BINARY: [Format; 4] = [Format::Vscsi, Format::Vscsi2, Format::Srt, Format::Wtrace];
+    for format in Format::ALL.into_iter().filter(|format| !BINARY.contains(format)) {
+        let marked = [b"\xef\xbb\xbf", &content(format)[..]].concat();
+        let mut reader = Reader::from_bytes(marked).expect("recognised");
+        assert_eq!(reader.format(), format);
+        let records: Vec<_> = reader.by_ref().map(|record| record.expect("sound")).collect();
+        assert_eq!(records, told(format), "{format}");
+    }
+}
+
 #[test]
 fn every_compressed_fixture_cut_anywhere_ends_in_an_error() {
     for (name, _, bytes) in

@@ -3,7 +3,7 @@
 use super::codec::{BATCH, Decode};
 use crate::columns::{SECTORS, Unit};
 use crate::error::{Fault, show};
-use crate::input::Line;
+use crate::input::{Line, unmarked};
 use crate::sink::Sink;
 use crate::{Input, Kind, Record};
 
@@ -132,7 +132,7 @@ pub(super) fn offset(count: u64, unit: Unit) -> Result<u64, String> {
 
 /// The first complete line of a beginning that is not empty.
 pub(super) fn first_line(head: &[u8]) -> &[u8] {
-    let mut lines = head.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+    let mut lines = unmarked(head).split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
     lines.find(|line| !line.is_empty()).unwrap_or_default()
 }
 

@@ -19,7 +19,6 @@ mod known;
 use cut::{Cut, Separator};
 use known::{KNOWN, Known};
 
-const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
 const MINOR_BITS: u32 = 20;
 const MAJOR_MAX: u32 = 0xfff;
 
@@ -249,9 +248,7 @@ impl ParseLine for Parser {
 
     #[inline]
     fn line(&mut self, text: &[u8], first: bool, sink: &mut Sink) -> Result<(), String> {
-        let mut text = text;
         if first && let Source::Described(columns) = &self.source {
-            text = text.strip_prefix(UTF8_MARK).unwrap_or(text);
             let columns = columns.clone();
             if self.begin(&columns, text)? {
                 return Ok(());
