@@ -20,7 +20,7 @@
 //! `18446744073.709551615` and a plain `-0.000000001` are all read as what they are.
 
 use super::codec::{BATCH, Decode};
-use super::text::{decimal, first_line, of_sectors, whole, words};
+use super::text::{decimal, device_of, first_line, of_sectors, whole, words};
 use crate::error::Fault;
 use crate::error::show;
 use crate::input::SNIFF_BYTES;
@@ -33,8 +33,6 @@ const SECOND_NS: u128 = 1_000_000_000;
 /// Farthest before blkparse's zero that a time is taken for a wrapped one; also where that zero
 /// stands in the time stamps given on, so that none of them is negative.
 const ZERO_NS: u64 = BACKWARDS_NS_MAX;
-const MINOR_BITS: u32 = 20;
-const MAJOR_MAX: u64 = 0xfff;
 /// By how early in a request's life they come.
 const ACTIONS: [&[u8]; 4] = [b"Q", b"I", b"D", b"C"];
 const ACTION_FIELD: usize = 5;
@@ -83,10 +81,7 @@ fn device(field: &[u8]) -> Result<u32, String> {
     let comma = field.iter().position(|&byte| byte == b',').ok_or_else(bad)?;
     let major = whole(&field[..comma], "").map_err(|_| bad())?;
     let minor = whole(&field[comma + 1..], "").map_err(|_| bad())?;
-    if major > MAJOR_MAX || minor >= 1 << MINOR_BITS {
-        return Err(bad());
-    }
-    Ok((major << MINOR_BITS | minor) as u32)
+    device_of(major, minor)
 }
 
 /// Reads lines of one action.
@@ -285,6 +280,7 @@ mod tests {
             ("8,0 0 2 0.2 1 Q R [x]", "no sector"),
             ("8,0 0 2 0.2 1 Q X 8 + 8 [x]", "R or W is needed"),
             ("8.0 0 2 0.2 1 Q R 8 + 8 [x]", "major,minor"),
+            ("4096,0 0 2 0.2 1 Q R 8 + 8 [x]", "is 4096,0; at most 4095,1048575 is taken"),
             ("8,0 0 2 nan 1 Q R 8 + 8 [x]", "the time in s is \"nan\""),
         ] {
             let text = format!("8,0 0 1 0.1 1 Q R 8 + 16 [x]\n{line}\n");

@@ -101,6 +101,19 @@ pub(super) fn time_ns(count: u64, unit_ns: u64) -> Result<u64, String> {
     })
 }
 
+/// The number of a device, `major << 20 | minor` as the kernel has it.
+pub(super) fn device_of(major: u64, minor: u64) -> Result<u32, String> {
+    const MINOR_BITS: u32 = 20;
+    const MAJOR_MAX: u64 = 0xfff;
+    const MINOR_MAX: u64 = (1 << MINOR_BITS) - 1;
+    if major > MAJOR_MAX || minor > MINOR_MAX {
+        return Err(format!(
+            "the device is {major},{minor}; at most {MAJOR_MAX},{MINOR_MAX} is taken"
+        ));
+    }
+    Ok((major << MINOR_BITS | minor) as u32)
+}
+
 /// A record whose offset and length are counted in sectors.
 pub(super) fn of_sectors(
     time_ns: u64,

@@ -5,7 +5,7 @@
 
 use super::codec::Decode;
 use super::text::{
-    Lines, ParseLine, decimal, first_line, length, offset, time_ns, whole, whole_32,
+    Lines, ParseLine, decimal, device_of, first_line, length, offset, time_ns, whole, whole_32,
 };
 use crate::columns::{Clock, Meaning, Place, Unit, Words};
 use crate::error::show;
@@ -18,9 +18,6 @@ mod known;
 
 use cut::{Cut, Separator};
 use known::{KNOWN, Known};
-
-const MINOR_BITS: u32 = 20;
-const MAJOR_MAX: u32 = 0xfff;
 
 /// Which of the known formats the first line has the columns of.
 pub(crate) fn recognise(head: &[u8]) -> Option<Format> {
@@ -157,7 +154,7 @@ impl Rows {
             [] => 0,
             [device] => whole_32(of(device), &device.name)?,
             [major, minor, ..] => {
-                numbers(whole_32(of(major), &major.name)?, whole_32(of(minor), &minor.name)?)?
+                device_of(whole(of(major), &major.name)?, whole(of(minor), &minor.name)?)?
             }
         };
         sink.push(Record {
@@ -172,16 +169,6 @@ impl Rows {
             kind,
         })
     }
-}
-
-fn numbers(major: u32, minor: u32) -> Result<u32, String> {
-    if major > MAJOR_MAX || minor >= 1 << MINOR_BITS {
-        return Err(format!(
-            "the device is {major},{minor}; at most {MAJOR_MAX},{} is taken",
-            (1 << MINOR_BITS) - 1
-        ));
-    }
-    Ok(major << MINOR_BITS | minor)
 }
 
 /// The position of a name in a header; an exact match first, else ignoring case.
