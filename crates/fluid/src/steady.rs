@@ -193,12 +193,6 @@ impl Steady {
         }
         self.variance_s2 = self.variance_s2.max(0.0);
     }
-
-    /// Cores of a group that are busy with clients.
-    #[must_use]
-    pub fn busy_clients(&self, demand: &Demand, setting: &Setting, group: usize) -> f64 {
-        self.served * demand.groups[group].time_s * setting.stretch[group]
-    }
 }
 
 impl Wait {
