@@ -38,7 +38,7 @@ pub enum Senders {
     Open,
 }
 
-/// Records of a trace, in order of time.
+/// Records of a trace, in order of time; a run begins at their time 0.
 pub trait TraceSource: Iterator<Item = Result<Record, TraceError>> + Send {
     /// The share of the trace that was read.
     fn share_read(&self) -> f64;

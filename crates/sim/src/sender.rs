@@ -71,7 +71,6 @@ struct Trace {
     next: Option<Record>,
     /// End of the last request of each of a few devices, to tell sequential from random.
     ends: [(u32, u64); 8],
-    offset_ns: Nanoseconds,
     exhausted_at: Option<Nanoseconds>,
 }
 
@@ -112,9 +111,9 @@ impl Sender {
                 })
             }
             Load::Trace(mut records) => {
-                let next = records.next().transpose()?;
+                let next = next_of(&mut *records)?;
                 let ends = [(u32::MAX, 0); 8];
-                Source::Trace(Trace { records, next, ends, offset_ns: 0, exhausted_at: None })
+                Source::Trace(Trace { records, next, ends, exhausted_at: None })
             }
         };
         Ok(Self { rng: Xoshiro256PlusPlus::seed_from_u64(seed), shape, source })
@@ -125,10 +124,7 @@ impl Sender {
         match &mut self.source {
             Source::Phases(phases) => phases.enter(0, &self.shape, &mut self.rng, queue),
             Source::Trace(trace) => match trace.next {
-                Some(record) => {
-                    trace.offset_ns = record.time_ns;
-                    queue.schedule(0, Event::Arrival { epoch: 0 });
-                }
+                Some(first) => queue.schedule(first.time_ns, Event::Arrival { epoch: 0 }),
                 None => trace.exhausted_at = Some(0),
             },
         }
@@ -299,6 +295,21 @@ impl Phases {
     }
 }
 
+/// The next record of a trace, if there is one.
+fn next_of(records: &mut dyn TraceSource) -> Result<Option<Record>, LoadError> {
+    let next = records.next().transpose()?;
+    match next {
+        Some(record) if record.time_ns as f64 > SPAN_S_MAX * 1e9 => {
+            let days = record.time_ns as f64 / 86400e9;
+            Err(LoadError::Value {
+                key: "trace".to_owned(),
+                message: format!("a request comes {days:.0} days after the start"),
+            })
+        }
+        next => Ok(next),
+    }
+}
+
 impl Trace {
     fn arrive(
         &mut self,
@@ -308,19 +319,9 @@ impl Trace {
         queue: &mut EventQueue<Event>,
     ) -> Result<Option<Arrival>, LoadError> {
         let Some(record) = self.next else { return Ok(None) };
-        self.next = self.records.next().transpose()?;
+        self.next = next_of(&mut *self.records)?;
         match self.next {
-            Some(next) => {
-                let at = next.time_ns.saturating_sub(self.offset_ns).max(now);
-                if at as f64 > SPAN_S_MAX * 1e9 {
-                    let days = at as f64 / 86400e9;
-                    return Err(LoadError::Value {
-                        key: "trace".to_owned(),
-                        message: format!("a request comes {days:.0} days after the first"),
-                    });
-                }
-                queue.schedule(at, Event::Arrival { epoch: 0 });
-            }
+            Some(next) => queue.schedule(next.time_ns.max(now), Event::Arrival { epoch: 0 }),
             None => self.exhausted_at = Some(now),
         }
         let sequential = self.follows_on(&record);

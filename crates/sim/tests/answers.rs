@@ -5,6 +5,7 @@
 use wattio_control::{Settings, Value, build};
 use wattio_plant::{SMALL, Server};
 use wattio_sim::{Answered, Load, Pattern, Phase, Run, RunSettings, Senders, limits};
+use wattio_trace::{Excerpt, Reader, Scaled};
 
 fn played(policy: &str, settings: Settings) -> Run {
     let server = Server::from_toml(SMALL).unwrap();
@@ -45,4 +46,25 @@ fn twins_have_the_same_arrivals() {
     assert!(slow.summary().latency_us_mean > full.summary().latency_us_mean);
     assert_eq!(arrivals(&full).len(), 11_000);
     assert_eq!(arrivals(&full), arrivals(&slow));
+}
+
+/// What an excerpt of a trace begins with, and what thinning leaves out, is a time without requests.
+#[test]
+fn the_time_before_the_first_request_of_an_excerpt_passes() {
+    let excerpt = |start_s: f64, duration_s: Option<f64>| {
+        let reader = Reader::from_bytes("0,R,0,4096,7000000\n0,R,8192,4096,37000000\n").unwrap();
+        let records = Scaled::new(Excerpt::new(reader, start_s).unwrap(), 1.0, 1.0, 1).unwrap();
+        let server = Server::from_toml(SMALL).unwrap();
+        let cut = RunSettings { warmup_s: 0.0, duration_s, window_s: 0.5, seed: 3 };
+        let law = build("native", &Settings::new(), &limits(&server)).unwrap();
+        let mut run = Run::new(&server, law, Load::Trace(Box::new(records)), cut).unwrap();
+        run.record_answers();
+        run.finish().unwrap();
+        let arrivals: Vec<_> = run.answers().iter().map(|answer| answer.arrived_ns).collect();
+        (arrivals, run.rows().len())
+    };
+    assert_eq!(excerpt(0.0, None), (vec![0, 30_000_000_000], 61));
+    assert_eq!(excerpt(10.0, None), (vec![20_000_000_000], 41));
+    assert_eq!(excerpt(10.0, Some(15.0)), (vec![], 30));
+    assert_eq!(excerpt(31.0, None), (vec![], 1));
 }
