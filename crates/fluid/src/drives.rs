@@ -19,7 +19,7 @@ pub struct DriveState {
     pub asleep: f64,
 }
 
-/// The load of a drive is a mean over this time, as in the simulator.
+/// The load of a drive is a mean over this time as far as it is awake, as in the simulator.
 const SETTLE_S: f64 = 0.1;
 
 /// Rates of all drives together: requests a second with their mean time and mean square time at
@@ -90,9 +90,10 @@ pub fn of(model: &Drives, load: &DriveLoad, action: DriveAction) -> DriveState {
     }
     let in_flight = rate * (load.time_s + state.wake_s);
     let spread = (rate * load.square_s2 / SETTLE_S).sqrt();
-    let full = model.full_load_parallel;
+    let awake = (1.0 - state.asleep).max(1e-12);
+    let full = model.full_load_parallel * awake;
     let awake_w = mean_power_w(model, in_flight / full, spread / full);
-    state.power_w = count * (asleep_w + (1.0 - state.asleep) * awake_w);
+    state.power_w = count * (asleep_w + awake * awake_w);
     state
 }
 
@@ -134,7 +135,8 @@ fn normal_below(z: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wattio_plant::{SMALL, Server};
+    use wattio_plant::{SMALL, Server, SleepState};
+    use wattio_units::Seconds;
 
     fn small() -> Drives {
         Server::from_toml(SMALL).unwrap().drives.unwrap()
@@ -146,6 +148,19 @@ mod tests {
         assert!((state.power_w - 4.0 * 0.8).abs() < 1e-9, "{state:?}");
         let state = of(&small(), &DriveLoad::default(), DriveAction::Awake);
         assert!((state.power_w - 4.0 * 4.5).abs() < 1e-9, "{state:?}");
+    }
+
+    #[test]
+    fn the_same_requests_cost_the_same_where_sleep_saves_nothing() {
+        let mut model = small();
+        model.load.retain(|point| point.share == 0.0 || point.share == 1.0);
+        let load = DriveLoad { rate: 400.0, time_s: 1e-3, square_s2: 1e-6, holds: 0.0 };
+        let power = model.power_awake(0.0);
+        model.sleep = vec![SleepState { after: Seconds(1e-3), power, wake: Seconds(0.0) }];
+        let asleep = of(&model, &load, DriveAction::Own);
+        assert!(asleep.asleep > 0.5, "{asleep:?}");
+        let awake = of(&model, &load, DriveAction::Awake);
+        assert!((asleep.power_w / awake.power_w - 1.0).abs() < 1e-9, "{asleep:?} {awake:?}");
     }
 
     #[test]

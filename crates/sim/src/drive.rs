@@ -7,8 +7,8 @@ use wattio_law::DriveAction;
 use wattio_plant::Drives;
 
 /// All drives. A drive's load is its mean number of requests in flight over the time between two
-/// settlings; its power is that of the load while awake and that of its state while asleep. Sleep
-/// needs no events: a drive's states follow from how long it has been idle.
+/// settlings in which it was awake; its power is that of the load while awake and that of its state
+/// while asleep. Sleep needs no events: a drive's states follow from how long it has been idle.
 #[derive(Debug)]
 pub struct DriveArray {
     drives: Vec<Drive>,
@@ -165,10 +165,10 @@ impl DriveArray {
                 slot.sleep_until(now, &self.states);
             }
             let busy_ns = slot.busy.read(now);
-            let load = busy_ns.wrapping_sub(slot.busy_settled_ns) as f64 / span_ns as f64;
-            let awake_s = (span_ns - slot.slept_ns.min(span_ns)) as f64 * 1e-9;
+            let awake_ns = span_ns.saturating_sub(slot.slept_ns);
+            let load = busy_ns.wrapping_sub(slot.busy_settled_ns) as f64 / awake_ns.max(1) as f64;
             let power_w = model.power_awake(load / self.full_load_parallel).0;
-            self.energy_j += awake_s * power_w + slot.slept_j;
+            self.energy_j += awake_ns as f64 * 1e-9 * power_w + slot.slept_j;
             slot.busy_settled_ns = busy_ns;
             slot.slept_ns = 0;
             slot.slept_j = 0.0;
@@ -196,7 +196,8 @@ impl Drive {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wattio_plant::{DORADO6000, Server};
+    use wattio_plant::{DORADO6000, Server, SleepState};
+    use wattio_units::Seconds;
 
     fn array() -> DriveArray {
         let server = Server::from_toml(DORADO6000).unwrap();
@@ -227,6 +228,33 @@ mod tests {
         };
         // Without a request, for the load of a drive is by definition a mean between settlings.
         assert!((energy(1) - energy(1000)).abs() < 1e-12, "{} {}", energy(1), energy(1000));
+    }
+
+    /// The load of an awake drive was a mean over its sleep, too, and paid for outside of that only: the
+    /// same requests cost less on a drive that slept more.
+    #[test]
+    fn the_same_requests_cost_the_same_where_sleep_saves_nothing() {
+        let mut model = Server::from_toml(DORADO6000).unwrap().drives.unwrap();
+        model.load.retain(|point| point.share == 0.0 || point.share == 1.0);
+        let mut energy = |sleep: Vec<SleepState>| {
+            model.sleep = sleep;
+            let mut array = DriveArray::new(Some(&model));
+            for step in 1..=200 {
+                let now = step * 1_000_000;
+                if step % 10 == 0 {
+                    assert_eq!(array.accept(0, 1, now), Some(0));
+                    assert_eq!(array.finish(0, now + 700_000), None);
+                }
+                if step % 100 == 0 {
+                    array.settle(now + 900_000);
+                }
+            }
+            array.energy_j
+        };
+        let power = Server::from_toml(DORADO6000).unwrap().drives.unwrap().power_awake(0.0);
+        let state = SleepState { after: Seconds(1e-3), power, wake: Seconds(0.0) };
+        let (awake_j, asleep_j) = (energy(vec![]), energy(vec![state]));
+        assert!((awake_j - asleep_j).abs() < 1e-9, "{awake_j} {asleep_j}");
     }
 
     #[test]
