@@ -28,6 +28,13 @@ pub enum Room {
     AfterPost,
 }
 
+/// How far a writer is: entries that are done, and dumps that have a fate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seen {
+    done: u64,
+    settled: u64,
+}
+
 /// A rank's end.
 #[derive(Debug)]
 pub struct Client {
@@ -132,7 +139,9 @@ impl Client {
         let (bytes, name) = (declared[which].bytes, &declared[which].variable.name);
         let head_bytes = 8 + declared[which].encoded.len() as u64;
         check_share(name, bytes, self.data.capacity())?;
-        self.release();
+        // Looked at once: what is done between two looks would be free for one of them alone.
+        let done = self.slot.done();
+        self.release(done);
         let crowded = open.head_bytes + head_bytes > self.heads.capacity() / 2;
         if !crowded
             && self.may_post()
@@ -141,7 +150,7 @@ impl Client {
             open.head_bytes += head_bytes;
             return Ok(Room::At(DATA + at));
         }
-        let idle = self.slot.done() == self.posted;
+        let idle = done == self.posted;
         if !crowded && !idle {
             return Ok(Room::Later);
         }
@@ -196,8 +205,7 @@ impl Client {
             && self.number < self.slot.dumps_done() + WINDOW
     }
 
-    fn release(&mut self) {
-        let done = self.slot.done();
+    fn release(&mut self, done: u64) {
         self.data.release(done);
         self.heads.release(done);
     }
@@ -212,18 +220,41 @@ impl Client {
         self.writer.ring();
     }
 
-    /// Sleep until the writer has done something since the last look, or until a moment.
-    fn sleep(&mut self, until: Option<Instant>) -> Result<Woken> {
-        let seen = (self.slot.done(), self.slot.settled());
+    /// How far the writer is.
+    fn seen(&self) -> Seen {
+        Seen { done: self.slot.done(), settled: self.slot.settled() }
+    }
+
+    /// Look for something, and sleep until the writer has done something, until it is found, or until a
+    /// moment. How far the writer is is seen before the look: it does not ring for what it does after that
+    /// and before this sleeps.
+    fn wait<T>(
+        &mut self,
+        until: Option<Instant>,
+        mut look: impl FnMut(&mut Self) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        loop {
+            let seen = self.seen();
+            if let Some(found) = look(self)? {
+                return Ok(Some(found));
+            }
+            if self.sleep(seen, until)? == Woken::TimedOut {
+                return look(self);
+            }
+        }
+    }
+
+    /// Sleep until the writer is further than it was seen to be, or until a moment.
+    fn sleep(&mut self, seen: Seen, until: Option<Instant>) -> Result<Woken> {
         self.slot.set_asleep(true);
-        let woken = if (self.slot.done(), self.slot.settled()) == seen {
+        let woken = if self.seen() == seen {
             bell::wait(&self.own, &self.peer, until)
         } else {
             Ok(Woken::Rung)
         };
         self.slot.set_asleep(false);
-        if woken == Ok(Woken::Spoken) && (self.slot.done(), self.slot.settled()) == seen {
-            return Err(Error::Host("the writer has died".to_owned()));
+        if woken == Ok(Woken::Spoken) && self.seen() == seen {
+            return Err(gone());
         }
         woken
     }
@@ -238,13 +269,17 @@ impl Road for Client {
         step: u64,
     ) -> Result<u64> {
         loop {
-            match self.try_reserve(open, declared, which)? {
-                Room::At(data) => return Ok(data),
-                Room::AfterPost => self.post(open, declared, step, false, &Vec::new())?,
+            let room = self.wait(None, |own| match own.try_reserve(open, declared, which)? {
+                Room::At(data) => Ok(Some(Some(data))),
+                Room::AfterPost => Ok(Some(None)),
                 Room::Later => {
-                    self.make_room();
-                    self.sleep(None)?;
+                    own.make_room();
+                    Ok(None)
                 }
+            })?;
+            match room.flatten() {
+                Some(data) => return Ok(data),
+                None => self.post(open, declared, step, false, &Vec::new())?,
             }
         }
     }
@@ -276,7 +311,8 @@ impl Road for Client {
         block::put_attributes(&mut head, attributes);
         let bytes = head.len() as u64;
         let at = loop {
-            self.release();
+            let seen = self.seen();
+            self.release(seen.done);
             if self.may_post()
                 && let Some(at) = self.heads.take(bytes)
             {
@@ -289,7 +325,7 @@ impl Road for Client {
                 )));
             }
             self.stalls += 1;
-            self.sleep(None)?;
+            self.sleep(seen, None)?;
         };
         if !self.slot.memory().write(at, &head) {
             return Err(Error::Host("the shared memory is too small".to_owned()));
@@ -338,12 +374,8 @@ impl Road for Client {
     }
 
     fn wait_settled(&mut self, dumps: u64, until: Option<Instant>) -> Result<bool> {
-        while self.slot.settled() < dumps {
-            if self.sleep(until)? == Woken::TimedOut {
-                return Ok(self.slot.settled() >= dumps);
-            }
-        }
-        Ok(true)
+        let found = self.wait(until, |own| Ok((own.slot.settled() >= dumps).then_some(())))?;
+        Ok(found.is_some())
     }
 
     fn close(&mut self) -> Result<()> {
@@ -426,3 +458,6 @@ pub fn watch(
 pub fn thread(name: &str) -> std::thread::Builder {
     std::thread::Builder::new().name(name.to_owned()).stack_size(64 << 10)
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -196,6 +196,8 @@ impl Slot {
     /// The client is about to sleep, or awake again.
     pub fn set_asleep(&self, asleep: bool) {
         self.0.word(ASLEEP).store(u64::from(asleep), SeqCst);
+        // Whoever is about to sleep looks once more, and after this.
+        std::sync::atomic::fence(SeqCst);
     }
 
     /// Whether the client sleeps, or is about to.

@@ -1,0 +1,87 @@
+use super::*;
+use crate::bell::Welcome;
+use crate::block::{Type, Variable};
+use crate::road::Placed;
+use std::time::Duration;
+
+/// What a wait that has not ended by then never will.
+pub(crate) const HANGS: Duration = Duration::from_secs(20);
+
+/// A writer's end.
+pub(crate) struct Writer {
+    pub(crate) slot: Slot,
+    bell: Bell,
+    _peer: UnixStream,
+}
+
+impl Writer {
+    /// Be done with the next entry, which is a whole dump.
+    pub(crate) fn settle(&self, number: u64) {
+        self.slot.finish(number + 1, number + 1);
+        self.slot.settle(Fate::Whole);
+        if self.slot.is_asleep() {
+            self.bell.ring();
+        }
+    }
+}
+
+/// A client, and the writer that it has met.
+pub(crate) fn met(share: u64) -> (Client, Writer) {
+    let address = Address::Abstract(format!("wattio-io-{}", crate::job::random_hex(12).unwrap()));
+    let listener = address.listen().unwrap();
+    let client =
+        std::thread::spawn(move || Client::connect(&address, 0, 7, WhenFull::Block).unwrap());
+    let peer = listener.accept().unwrap().0;
+    assert_eq!(bell::who(&peer, 7), Some(0));
+    let (slot, board) = (Slot::create(0, share).unwrap(), Board::create().unwrap());
+    let (own, bell) = (Bell::new().unwrap(), Bell::new().unwrap());
+    let given = Welcome {
+        slot: (slot.memory().file(), slot.memory().bytes() as u64),
+        board: board.memory().file(),
+        writer: &own,
+        client: &bell,
+    };
+    bell::welcome(&peer, &given).unwrap();
+    (client.join().unwrap(), Writer { slot, bell, _peer: peer })
+}
+
+#[test]
+fn what_is_done_after_a_look_ends_the_sleep_that_follows() {
+    let (mut client, writer) = met(4096);
+    let late = Instant::now() + HANGS;
+    let found = client.wait(Some(late), |client| {
+        let settled = client.slot.settled() > 0;
+        if !settled {
+            writer.settle(0);
+        }
+        Ok(settled.then_some(()))
+    });
+    assert_eq!(found, Ok(Some(())));
+    assert!(Instant::now() < late);
+}
+
+#[test]
+fn room_that_is_given_back_while_a_block_asks_for_it_is_found() {
+    const DUMPS: u64 = 20_000;
+    let (mut client, writer) = met(4096);
+    std::thread::scope(|scope| {
+        let client = scope.spawn(move || {
+            let all = [Declared::new(Variable::new("u", Type::Int8, &[4096], None).unwrap())];
+            for step in 0..DUMPS {
+                let mut open = Open::default();
+                // The one before has all of it, and only that one is in the way.
+                let data = client.reserve(&mut open, &all, 0, step).unwrap();
+                open.placed.push(Placed { variable: 0, data, committed: true });
+                client.post(&mut open, &all, step, true, &Attributes::new()).unwrap();
+            }
+        });
+        for number in 0..DUMPS {
+            while writer.slot.posted() <= number && !client.is_finished() {
+                std::hint::spin_loop();
+            }
+            // Earlier and later than the client asks for the next.
+            (0..number % 1024).for_each(|_| std::hint::black_box(()));
+            writer.settle(number);
+        }
+    });
+}
