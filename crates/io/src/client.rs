@@ -166,6 +166,39 @@ impl Client {
         Ok(Room::AfterPost)
     }
 
+    /// Hand over what is open, as `post` does, if there is room for the list of its blocks now.
+    ///
+    /// # Errors
+    ///
+    /// `Input` for a list that can never fit.
+    pub fn try_post(
+        &mut self,
+        open: &mut Open,
+        declared: &[Declared],
+        step: u64,
+        end: bool,
+        attributes: &Attributes,
+    ) -> Result<bool> {
+        let mut head = std::mem::take(&mut self.scratch);
+        put_head(&mut head, open, declared, attributes);
+        let at = self.place_head(&head);
+        let head_bytes = head.len() as u64;
+        self.scratch = head;
+        let Some(head) = at? else { return Ok(false) };
+        self.slot.post(Entry { number: self.number, step, end, head, head_bytes });
+        self.data.mark(self.posted);
+        self.heads.mark(self.posted);
+        self.posted += 1;
+        open.placed.clear();
+        open.head_bytes = 0;
+        open.posted = true;
+        if end {
+            self.number += 1;
+        }
+        self.writer.ring();
+        Ok(true)
+    }
+
     /// The bytes of a block that has its place, to be filled.
     ///
     /// # Errors
@@ -198,6 +231,28 @@ impl Client {
     pub fn say_close(&self) -> Result<()> {
         self.closing.store(true, Ordering::Release);
         bell::say(&self.peer, &[bell::CLOSE]).map_err(|_| gone())
+    }
+
+    /// Copy a list of blocks to where it has room; `None` where there is none now.
+    fn place_head(&mut self, head: &[u8]) -> Result<Option<u64>> {
+        self.release(self.slot.done());
+        let bytes = head.len() as u64;
+        if self.may_post()
+            && let Some(at) = self.heads.take(bytes)
+        {
+            let at = DATA + self.data.capacity() + at;
+            if !self.slot.memory().write(at, head) {
+                return Err(Error::Host("the shared memory is too small".to_owned()));
+            }
+            return Ok(Some(at));
+        }
+        if bytes > self.heads.capacity() {
+            return Err(Error::Input(format!(
+                "the attributes of this step take {bytes} B; there is room for {} B",
+                self.heads.capacity()
+            )));
+        }
+        Ok(None)
     }
 
     fn may_post(&self) -> bool {
@@ -301,48 +356,12 @@ impl Road for Client {
         end: bool,
         attributes: &Attributes,
     ) -> Result<()> {
-        let mut head = std::mem::take(&mut self.scratch);
-        head.clear();
-        head.extend((open.placed.len() as u32).to_le_bytes());
-        for one in &open.placed {
-            head.extend(one.data.to_le_bytes());
-            head.extend(&declared[one.variable].encoded);
-        }
-        block::put_attributes(&mut head, attributes);
-        let bytes = head.len() as u64;
-        let at = loop {
-            let seen = self.seen();
-            self.release(seen.done);
-            if self.may_post()
-                && let Some(at) = self.heads.take(bytes)
-            {
-                break DATA + self.data.capacity() + at;
-            }
-            if bytes > self.heads.capacity() {
-                return Err(Error::Input(format!(
-                    "the attributes of this step take {bytes} B; there is room for {} B",
-                    self.heads.capacity()
-                )));
-            }
-            self.stalls += 1;
-            self.sleep(seen, None)?;
-        };
-        if !self.slot.memory().write(at, &head) {
-            return Err(Error::Host("the shared memory is too small".to_owned()));
-        }
-        self.scratch = head;
-        self.slot.post(Entry { number: self.number, step, end, head: at, head_bytes: bytes });
-        self.data.mark(self.posted);
-        self.heads.mark(self.posted);
-        self.posted += 1;
-        open.placed.clear();
-        open.head_bytes = 0;
-        open.posted = true;
-        if end {
-            self.number += 1;
-        }
-        self.writer.ring();
-        Ok(())
+        self.wait(None, |own| {
+            let posted = own.try_post(open, declared, step, end, attributes)?;
+            own.stalls += u64::from(!posted);
+            Ok(posted.then_some(()))
+        })
+        .map(|_| ())
     }
 
     fn settled(&mut self) -> Result<u64> {
@@ -394,6 +413,17 @@ impl Road for Client {
         let _ = self.peer.shutdown(std::net::Shutdown::Both);
         said.map_err(|_| gone())
     }
+}
+
+/// The list of the blocks of an entry, and the attributes of its step.
+fn put_head(head: &mut Vec<u8>, open: &Open, declared: &[Declared], attributes: &Attributes) {
+    head.clear();
+    head.extend((open.placed.len() as u32).to_le_bytes());
+    for one in &open.placed {
+        head.extend(one.data.to_le_bytes());
+        head.extend(&declared[one.variable].encoded);
+    }
+    block::put_attributes(head, attributes);
 }
 
 fn gone() -> Error {

@@ -8,7 +8,7 @@ use crate::error::{Error, Result, host, tell};
 use crate::frame::{Frames, FromRank, ToRank};
 use crate::job::is_same_token;
 use crate::peers::Peers;
-use crate::road::{Declared, Open, Placed, Road};
+use crate::road::{Declared, Open, Placed};
 use crate::slot::{Fate, Slot, UNKNOWN};
 use rustix::event::{PollFd, PollFlags};
 use std::io::Read;
@@ -135,8 +135,9 @@ impl Relay {
             };
             let Some(at) = waiting.iter().position(|one| one.0 == rank) else { continue };
             let (rank, near) = waiting.remove(at);
-            near.slot().set_asleep(true);
             frames.say(&ToRank::Welcome(near.share()))?;
+            // Who relays sleeps at the bells of all ranks, so that the writer always rings.
+            near.slot().set_asleep(true);
             senders.push(Sender {
                 rank,
                 frames,
@@ -257,7 +258,8 @@ impl Sender {
         self.tell()
     }
 
-    /// Receive the blocks that there is room for; what is left then.
+    /// Receive the blocks that there is room for; what is left then. Never sleeps: other ranks may have
+    /// what the writer waits for.
     fn go_on(&mut self, mut post: Post, peers: &dyn Peers) -> Result<Option<Post>> {
         while post.next < post.declared.len() {
             let first = post.open.placed.len();
@@ -283,8 +285,10 @@ impl Sender {
             }
             match room {
                 Ok(Room::AfterPost) => {
-                    let none = Vec::new();
-                    self.near.post(&mut post.open, &post.declared, post.step, false, &none)?;
+                    let (open, none) = (&mut post.open, Vec::new());
+                    if !self.near.try_post(open, &post.declared, post.step, false, &none)? {
+                        return Ok(Some(post));
+                    }
                 }
                 Ok(_) => {
                     self.near.make_room();
@@ -296,8 +300,11 @@ impl Sender {
                 }
             }
         }
-        let Post { step, end, declared, attributes, mut open, .. } = post;
-        self.near.post(&mut open, &declared, step, end, &attributes)?;
+        let (step, end) = (post.step, post.end);
+        let (open, attributes) = (&mut post.open, &post.attributes);
+        if !self.near.try_post(open, &post.declared, step, end, attributes)? {
+            return Ok(Some(post));
+        }
         if end {
             self.steps.push(step);
         }
@@ -340,26 +347,4 @@ impl Sender {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn failures_of_one_turn_are_told_each_by_its_own_step() {
-        let slot = Slot::create(0, 64).unwrap();
-        let (mut told, steps) = (Told::default(), [3, 5, 8, 13]);
-        slot.fail(3, "the disk is full");
-        slot.settle(Fate::Failed);
-        slot.settle(Fate::Dropped);
-        slot.fail(8, "somebody has removed it");
-        slot.settle(Fate::Failed);
-        let failed = |step, text: &str| ToRank::Settled(false, Some((step, text.to_owned())));
-        assert_eq!(
-            told.fates(&slot, &steps),
-            [failed(3, UNKNOWN), ToRank::Settled(true, None), failed(8, "somebody has removed it")]
-        );
-        slot.fail(13, "the disk is full");
-        slot.settle(Fate::Failed);
-        assert_eq!(told.fates(&slot, &steps), [failed(13, "the disk is full")]);
-        assert_eq!(told.fates(&slot, &steps), []);
-    }
-}
+mod tests;
