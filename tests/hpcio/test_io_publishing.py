@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -60,9 +61,18 @@ class Begun:
 
     def ready(self) -> str:
         """Where the others connect; the rank has met its writer then."""
-        found = json.loads(self.lines.readline())["ready"]["publisher"]
-        self.rank = Rank(self.config, self.meeting, self.number, self.number + 1)
+        found = self.told()
+        self.meet()
+        return found
+
+    def told(self) -> str:
+        """Where the others connect."""
+        found: str | None = json.loads(self.lines.readline())["ready"]["publisher"]
         return found or ""
+
+    def meet(self) -> None:
+        """Have the rank meet its writer."""
+        self.rank = Rank(self.config, self.meeting, self.number, self.number + 1)
 
     def end(self) -> None:
         self.process.kill()
@@ -133,6 +143,20 @@ def test_a_dump_of_many_writers_is_published_when_the_last_has_told(play: Any) -
     job.rank.wait(0)
     manifest = json.loads((job.output / "dump-00000000" / "manifest.json").read_text())
     assert [part["ranks"] for part in manifest["parts"]] == [[rank] for rank in range(500)]
+
+
+def test_other_writers_are_let_in_before_the_ranks_of_the_one_that_publishes_come(
+    tmp_path: Path,
+) -> None:
+    """A rank comes when all writers are ready, and they are when they have reached this one."""
+    writer = Begun(tmp_path, 0, 300, spread=True)
+    with contextlib.ExitStack() as stack:
+        stack.callback(writer.end)
+        _, _, port = writer.told().rpartition(":")
+        for _ in range(1, 300):
+            # More than the kernel keeps of those that nobody lets in.
+            stack.enter_context(socket.create_connection(("127.0.0.1", int(port)), 5))
+        writer.meet()
 
 
 def test_one_that_dies_loses_only_what_it_has_not_told(play: Any) -> None:  # noqa: ANN401

@@ -1,7 +1,9 @@
 //! The ranks that a writer writes for: the memory that it shares with them, and who is let in.
 
+use crate::publisher::Publisher;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
+use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::Instant;
@@ -73,7 +75,8 @@ impl Memory {
         })
     }
 
-    /// Wait for the clients, and give each its memory.
+    /// Wait for the clients, and give each its memory. Where this writer publishes, it lets the others in
+    /// meanwhile: clients come when all of them are ready.
     ///
     /// # Errors
     ///
@@ -83,13 +86,14 @@ impl Memory {
         job: &Job,
         listener: &UnixListener,
         signals: &Signals,
+        mut publisher: Option<&mut Publisher<'_>>,
     ) -> Result<Admitted, String> {
         let text = |error: wattio_io::Error| error.to_string();
         let Self { board, bell, mut slots } = self;
         let mut clients: Vec<Client> = Vec::new();
         let until = Instant::now() + START;
         while clients.len() < slots.len() {
-            let peer = next_peer(listener, signals, &clients, until)
+            let peer = next_peer(listener, signals, &clients, publisher.as_deref_mut(), until)
                 .map_err(|why| format!("{}: {why}", missing(job, &clients)))?;
             let Some(rank) = bell::who(&peer, job.client_token()) else { continue };
             let Some(at) = job.clients.iter().position(|&one| one == rank as usize) else {
@@ -148,6 +152,7 @@ fn next_peer(
     listener: &UnixListener,
     signals: &Signals,
     clients: &[Client],
+    mut publisher: Option<&mut Publisher<'_>>,
     until: Instant,
 ) -> Result<UnixStream, String> {
     loop {
@@ -155,11 +160,12 @@ fn next_peer(
         if left.is_zero() {
             return Err("there was no time left".to_owned());
         }
-        let mut polled =
-            vec![PollFd::new(listener, PollFlags::IN), PollFd::new(&signals.end, PollFlags::IN)];
-        if let Some(parent) = &signals.parent {
-            polled.push(PollFd::new(parent, PollFlags::RDHUP));
-        }
+        let others = publisher.as_deref().map(Publisher::as_fd);
+        let mut polled = vec![PollFd::new(listener, PollFlags::IN)];
+        polled.extend(others.map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN)));
+        let before = polled.len();
+        polled.push(PollFd::new(&signals.end, PollFlags::IN));
+        polled.extend(signals.parent.iter().map(|one| PollFd::new(one, PollFlags::RDHUP)));
         // One that has come and gone again: its job will not begin any more.
         polled.extend(clients.iter().map(|one| PollFd::new(&one.peer, PollFlags::RDHUP)));
         match rustix::event::poll(&mut polled, Timespec::try_from(left).ok().as_ref()) {
@@ -167,9 +173,16 @@ fn next_peer(
             Err(error) => return Err(error.to_string()),
             Ok(_) => {}
         }
-        if !polled[0].revents().is_empty() {
+        let has = |polled: &[PollFd<'_>]| polled.iter().any(|one| !one.revents().is_empty());
+        if has(&polled[..1]) {
             return listener.accept().map(|(peer, _)| peer).map_err(|error| error.to_string());
         }
-        return Err("the job has ended before".to_owned());
+        if has(&polled[before..]) {
+            return Err("the job has ended before".to_owned());
+        }
+        if let Some(publisher) = publisher.as_deref_mut() {
+            // Nothing is settled before this writer has told of a dump.
+            drop(publisher.turn());
+        }
     }
 }

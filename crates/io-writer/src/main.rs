@@ -134,7 +134,7 @@ fn serve_parent() -> i32 {
         Ok(begun) => begun,
         Err((input, text)) => return refuse(&lines, input, text),
     };
-    let (line, lock) = match line(&library, &job) {
+    let (mut line, lock) = match line(&library, &job) {
         Ok(line) => line,
         Err(text) => return refuse(&lines, true, text),
     };
@@ -146,7 +146,7 @@ fn serve_parent() -> i32 {
     if lines.say(&Answer::Ready { address, publisher }).is_err() {
         return LOST;
     }
-    let account = match memory.admit(&job, &listener, &signals) {
+    let account = match memory.admit(&job, &listener, &signals, line.as_mut().ok()) {
         Ok(admitted) => Server::new(&library, &job, admitted, line).serve(signals, lock),
         Err(text) => return refuse(&lines, false, text),
     };
@@ -180,8 +180,10 @@ fn serve_path(arguments: &ServeArguments) -> i32 {
         };
         let (library, listener, _, signals) = begin(&job, None)?;
         let remove = || std::fs::remove_file(&arguments.path);
-        let (line, lock) = line(&library, &job).map_err(input).inspect_err(|_| drop(remove()))?;
-        let admitted = Memory::new(&job).and_then(|memory| memory.admit(&job, &listener, &signals));
+        let (mut line, lock) =
+            line(&library, &job).map_err(input).inspect_err(|_| drop(remove()))?;
+        let admitted = Memory::new(&job)
+            .and_then(|memory| memory.admit(&job, &listener, &signals, line.as_mut().ok()));
         let _ = remove();
         let admitted = admitted.map_err(machine)?;
         let account = Server::new(&library, &job, admitted, line).serve(signals, lock);
