@@ -1,6 +1,10 @@
-//! How much memory there is to be had: the machine's, and what the job's control group has left.
+//! How much memory there is to be had: the machine's, and what the job's control group has left. Pages of
+//! files count as used there, and are given up before a process is killed.
 
 use std::path::{Path, PathBuf};
+
+/// What `memory.stat` counts of memory that the kernel gives up.
+const GIVEN_UP: [&str; 3] = ["active_file", "inactive_file", "slab_reclaimable"];
 
 /// Bytes that can be had without others going without; `None` where the kernel does not tell.
 #[must_use]
@@ -43,11 +47,18 @@ fn groups(root: &Path) -> Vec<PathBuf> {
 fn left(folder: &Path) -> Option<u64> {
     let number =
         |name: &str| std::fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
-    let (limit, used) = match number("memory.max") {
-        Some(limit) => (limit, number("memory.current")?),
-        None => (number("memory.limit_in_bytes")?, number("memory.usage_in_bytes")?),
+    // Of the first version, lines that count the groups below, too, have a name of their own.
+    let (limit, used, prefix) = match number("memory.max") {
+        Some(limit) => (limit, number("memory.current")?, ""),
+        None => (number("memory.limit_in_bytes")?, number("memory.usage_in_bytes")?, "total_"),
     };
-    Some(limit.saturating_sub(used))
+    let counts = std::fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
+    let given_up = counts.lines().filter_map(|line| {
+        let (name, bytes) = line.split_once(' ')?;
+        let name = name.strip_prefix(prefix)?;
+        GIVEN_UP.contains(&name).then(|| bytes.trim().parse::<u64>().ok())?
+    });
+    Some(limit.saturating_add(given_up.sum()).saturating_sub(used))
 }
 
 #[cfg(test)]
@@ -84,6 +95,28 @@ mod tests {
             ("sys/fs/cgroup/memory/a/memory.usage_in_bytes", "90\n"),
         ]);
         assert_eq!(available_below(root.path()), Some(0));
+    }
+
+    #[test]
+    fn pages_of_files_are_to_be_had_and_a_group_above_may_leave_less() {
+        let root = tree(&[
+            ("proc/meminfo", "MemAvailable: 100 kB\n"),
+            ("proc/self/cgroup", "0::/job/step\n"),
+            ("sys/fs/cgroup/job/memory.max", "50000\n"),
+            ("sys/fs/cgroup/job/memory.current", "49000\n"),
+            ("sys/fs/cgroup/job/memory.stat", "anon 7\nactive_file 2000\nslab_reclaimable 30\n"),
+            ("sys/fs/cgroup/job/step/memory.max", "60000\n"),
+            ("sys/fs/cgroup/job/step/memory.current", "60000\n"),
+            ("sys/fs/cgroup/job/step/memory.stat", "file 9\ninactive_file 4000\n"),
+        ]);
+        assert_eq!(available_below(root.path()), Some(3030));
+        let root = tree(&[
+            ("proc/self/cgroup", "3:memory:/a\n"),
+            ("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "90\n"),
+            ("sys/fs/cgroup/memory/a/memory.usage_in_bytes", "90\n"),
+            ("sys/fs/cgroup/memory/a/memory.stat", "active_file 1\ntotal_active_file 70\n"),
+        ]);
+        assert_eq!(available_below(root.path()), Some(70));
     }
 
     #[test]
