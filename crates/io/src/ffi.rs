@@ -13,7 +13,6 @@ pub use peers::CPeers;
 use crate::block::{Type, Value};
 use crate::error::{Error, Result};
 use crate::open::{self, JobReport, Member, RankReport};
-use crate::peers::Peers;
 use crate::session::Session;
 use crate::shared::Shared;
 use std::cell::RefCell;
@@ -211,12 +210,9 @@ pub unsafe extern "C" fn wattio_io_open_peers(
         unsafe { put(io, std::ptr::null_mut()) };
         let peers = unsafe { peers.as_ref() }.copied();
         let peers = peers.ok_or_else(|| Error::Input("peers is NULL".to_owned()))?;
-        // Rank 0's counts; on others it may be NULL.
-        let config = match unsafe { path(config, "config") } {
-            Err(error) if peers.rank() == 0 => return Err(error),
-            found => found.unwrap_or_default(),
-        };
-        let member = Member::open(Arc::new(peers), &config, own_folder().as_deref())?;
+        // Rank 0's counts, and all wait to hear of it; on others it may be NULL.
+        let config = unsafe { path(config, "config") };
+        let member = Member::open(Arc::new(peers), config, own_folder().as_deref())?;
         unsafe { put(io, handle(State::Member(Box::new(member)))) };
         Ok(())
     })

@@ -81,12 +81,16 @@ pub struct RankReport {
 }
 
 impl Member {
-    /// Start on all ranks; rank 0's file counts. Collective.
+    /// Start on all ranks; rank 0's file counts, or why it has none. Collective.
     ///
     /// # Errors
     ///
     /// `Input` or `Host`, the same kind and words on all ranks.
-    pub fn open(peers: Arc<dyn Peers>, config: &Path, beside: Option<&Path>) -> Result<Self> {
+    pub fn open(
+        peers: Arc<dyn Peers>,
+        config: Result<PathBuf>,
+        beside: Option<&Path>,
+    ) -> Result<Self> {
         let mut plan = plan(&*peers, config)?;
         let nodes = match plan.config.ranks_per_node {
             Some(count) => emulated(peers.size(), count),
@@ -283,9 +287,9 @@ fn watch(far: &Far, died: impl FnOnce() + Send + 'static) -> Result<()> {
     client::watch(stream, closing, died)
 }
 
-fn plan(peers: &dyn Peers, config: &Path) -> Result<Plan> {
+fn plan(peers: &dyn Peers, config: Result<PathBuf>) -> Result<Plan> {
     let make = || -> Result<Plan> {
-        let (config, dedicated_nodes) = Config::read_any(config)?;
+        let (config, dedicated_nodes) = Config::read_any(&config?)?;
         Ok(Plan { config, dedicated_nodes, id: random_hex(16)?, token: random_hex(16)? })
     };
     let own = (peers.rank() == 0).then(|| make().map_err(Told::from));

@@ -89,3 +89,80 @@ impl Peers for CPeers {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::time::Duration;
+
+    /// A rank of two.
+    enum Rank {
+        First(Sender<Vec<u8>>),
+        Second(Receiver<Vec<u8>>),
+    }
+
+    unsafe extern "C" fn broadcast(
+        context: *mut c_void,
+        data: *mut c_void,
+        bytes: usize,
+        _: i64,
+    ) -> c_int {
+        // SAFETY: the context is a rank, and there are so many bytes.
+        let (rank, data) = unsafe {
+            (&*context.cast::<Rank>(), std::slice::from_raw_parts_mut(data.cast::<u8>(), bytes))
+        };
+        match rank {
+            Rank::First(other) => c_int::from(other.send(data.to_vec()).is_err()),
+            Rank::Second(other) => match other.recv_timeout(Duration::from_secs(20)) {
+                Ok(found) => {
+                    data.copy_from_slice(&found);
+                    0
+                }
+                Err(_) => 1,
+            },
+        }
+    }
+
+    unsafe extern "C" fn gather(
+        _: *mut c_void,
+        _: *const c_void,
+        _: usize,
+        _: *mut c_void,
+    ) -> c_int {
+        1
+    }
+
+    unsafe extern "C" fn meet(_: *mut c_void) -> c_int {
+        1
+    }
+
+    unsafe extern "C" fn send(_: *mut c_void, _: *const c_void, _: usize, _: i64) -> c_int {
+        1
+    }
+
+    unsafe extern "C" fn receive(_: *mut c_void, _: *mut c_void, _: usize, _: i64) -> c_int {
+        1
+    }
+
+    unsafe extern "C" fn abort(_: *mut c_void) {}
+
+    /// What opening without a configuration returns.
+    fn open(number: i64, mut rank: Rank) -> c_int {
+        let context = (&raw mut rank).cast();
+        let (rank, size, machine) = (number, 2, 0);
+        let peers =
+            CPeers { context, rank, size, machine, broadcast, gather, meet, send, receive, abort };
+        let mut io = std::ptr::null_mut();
+        // SAFETY: the functions are there until it comes back.
+        unsafe { crate::ffi::wattio_io_open_peers(&raw const peers, std::ptr::null(), &raw mut io) }
+    }
+
+    #[test]
+    fn a_first_rank_without_a_configuration_keeps_no_other_one_waiting() {
+        let (one, other) = channel();
+        let first = std::thread::spawn(|| open(0, Rank::First(one)));
+        assert_eq!(open(1, Rank::Second(other)), crate::ffi::INPUT);
+        assert_eq!(first.join().unwrap(), crate::ffi::INPUT);
+    }
+}
