@@ -21,7 +21,17 @@ import pytest
 from wattio.hpcio.inspection import inspect
 
 from hpcio import io_library
-from hpcio.io_library import DEFERRED, HOST, INPUT, STEP_FAILED, TIMED_OUT, Failed, Rank, serve
+from hpcio.io_library import (
+    DEFERRED,
+    HOST,
+    INPUT,
+    STEP_FAILED,
+    SYNC,
+    TIMED_OUT,
+    Failed,
+    Rank,
+    serve,
+)
 from hpcio.waiting import until
 
 Configure = Callable[..., Path]
@@ -606,6 +616,30 @@ def test_a_single_value_has_no_place_and_gaps_are_no_numbers(
         assert np.isnan(file["u"][:, :2]).all()
         assert np.array_equal(file["u"][:, 2:], np.ones((2, 2)))
     assert found(tmp_path / "dumps") == {0: ["u: 4 of 8 elements are missing"]}
+
+
+@pytest.mark.parametrize("mode", [SYNC, DEFERRED])
+def test_a_block_without_elements_need_not_lie_anywhere(
+    mode: int, configure: Configure, meeting: Path, tmp_path: Path
+) -> None:
+    """As a vector without elements in C++."""
+    config = configure()
+    ranks = [Rank(config, meeting, rank, 2) for rank in range(2)]
+    for rank, rows in enumerate((0, 4)):
+        one = ranks[rank]
+        one.declare("u", (rows, 5), "f8", (4, 5), (0, 0))
+        one.declare("n", (1,))
+        one.begin(0)
+        if rows:
+            one.put("u", np.ones((rows, 5)))
+        else:
+            one.call("put", one.handle, one.ids["u"], 0, mode)
+        with pytest.raises(Failed, match="variable n: data is NULL") as told:
+            one.call("put", one.handle, one.ids["n"], 0, mode)
+        assert told.value.code == INPUT
+        one.end()
+    io_library.close_all(ranks)
+    assert found(tmp_path / "dumps") == {0: []}
 
 
 def test_ranks_that_disagree_about_a_field_are_named(

@@ -112,7 +112,7 @@ int wattio_io_begin_step(wattio_io *io, int64_t step);
  */
 int wattio_io_number_step(wattio_io *io, int64_t step);
 
-/* Hand over a variable's block by copying it. */
+/* Hand over a variable's block by copying it; `data` may be NULL where the block has no elements. */
 int wattio_io_put(wattio_io *io, int64_t variable, const void *data, int mode);
 
 /* Memory for a variable's block, which the writer sees: nothing is copied. It is complete when it is

@@ -361,9 +361,6 @@ pub unsafe extern "C" fn wattio_io_put(
 ) -> c_int {
     unsafe {
         with(io, |state| {
-            if data.is_null() {
-                return Err(Error::Input("data is NULL".to_owned()));
-            }
             let deferred = match mode {
                 0 => false,
                 1 => true,

@@ -226,11 +226,18 @@ impl Session {
     ///
     /// # Safety
     ///
-    /// `data` points to the block's bytes, which can be read: now, or until the step has ended.
+    /// `data` points to the block's bytes, which can be read: now, or until the step has ended. It may be
+    /// null.
     #[allow(unsafe_code)]
     pub unsafe fn put(&mut self, which: usize, data: *const u8, deferred: bool) -> Result<()> {
+        self.check_block(which)?;
+        let declared = &self.declared[which];
+        // What has no elements need not lie anywhere.
+        if data.is_null() && declared.bytes > 0 {
+            let name = &declared.variable.name;
+            return Err(Error::Input(format!("variable {name}: data is NULL")));
+        }
         if deferred {
-            self.check_block(which)?;
             let current = self.begun()?;
             current.has[which] = true;
             current.deferred.push((which, data));
@@ -441,9 +448,11 @@ impl Session {
     unsafe fn copy(&mut self, which: usize, at: u64, data: *const u8) -> Result<()> {
         let bytes = self.declared[which].bytes;
         let to = self.road.place(at, bytes)?;
-        // SAFETY: there is room for so many bytes; the source is as the caller has promised, and is not
-        // that room, which programs get by `allocate` only.
-        unsafe { std::ptr::copy_nonoverlapping(data, to, bytes as usize) };
+        if bytes > 0 {
+            // SAFETY: there is room for so many bytes; the source is as the caller has promised, and is not
+            // that room, which programs get by `allocate` only.
+            unsafe { std::ptr::copy_nonoverlapping(data, to, bytes as usize) };
+        }
         Ok(())
     }
 

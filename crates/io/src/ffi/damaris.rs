@@ -144,7 +144,7 @@ pub unsafe extern "C" fn wattio_io_damaris_write(
 ) -> c_int {
     unsafe {
         with_block(damaris, io, name, |damaris, session, name, shape| {
-            if data.is_null() {
+            if data.is_null() && !shape.count.contains(&0) {
                 return Err(Error::Input(format!("variable {name:?}: data are NULL")));
             }
             if !shape.stored {
