@@ -289,7 +289,10 @@ fn watch(far: &Far, died: impl FnOnce() + Send + 'static) -> Result<()> {
 
 fn plan(peers: &dyn Peers, config: Result<PathBuf>) -> Result<Plan> {
     let make = || -> Result<Plan> {
-        let (config, dedicated_nodes) = Config::read_any(&config?)?;
+        let (mut config, dedicated_nodes) = Config::read_any(&config?)?;
+        // Writers start in the folders of their own ranks.
+        config.output = std::path::absolute(&config.output)
+            .map_err(|error| Error::Input(format!("output {:?}: {error}", config.output)))?;
         Ok(Plan { config, dedicated_nodes, id: random_hex(16)?, token: random_hex(16)? })
     };
     let own = (peers.rank() == 0).then(|| make().map_err(Told::from));
@@ -457,3 +460,6 @@ fn start_and_connect(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
