@@ -18,6 +18,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from wattio.hpcio.free_memory import available_bytes
 from wattio.hpcio.inspection import inspect
 
 from hpcio import io_library
@@ -616,6 +617,20 @@ def test_a_single_value_has_no_place_and_gaps_are_no_numbers(
         assert np.isnan(file["u"][:, :2]).all()
         assert np.array_equal(file["u"][:, 2:], np.ones((2, 2)))
     assert found(tmp_path / "dumps") == {0: ["u: 4 of 8 elements are missing"]}
+
+
+def test_a_buffer_that_all_ranks_together_cannot_have_is_refused_at_the_start(
+    configure: Configure, meeting: Path
+) -> None:
+    """Each rank's share alone can be had."""
+    free = available_bytes()
+    assert free is not None
+    config = configure(buffer=f"{2 * free // 1024} KiB")
+    line = [str(io_library.WRITER), "serve", "--config", str(config), "--ranks", "4", str(meeting)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=90)
+    assert done.returncode == 2
+    assert "that are free; make the buffer smaller" in done.stderr
+    assert not meeting.exists()
 
 
 @pytest.mark.parametrize("mode", [SYNC, DEFERRED])

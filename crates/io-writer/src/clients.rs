@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use wattio_io::bell::{self, Bell, START, Welcome};
 use wattio_io::error::tell;
+use wattio_io::free_memory;
 use wattio_io::job::Job;
 use wattio_io::slot::{Board, Entry, Slot};
 
@@ -67,6 +68,10 @@ impl Memory {
     /// In words: there is not so much.
     pub fn new(job: &Job) -> Result<Self, String> {
         let text = |error: wattio_io::Error| error.to_string();
+        // Each rank's share is there as long as others have not filled theirs; other writers of the node may
+        // have some of the buffer, too.
+        let own = job.share.saturating_mul(job.clients.len() as u64);
+        free_memory::check(own.max(job.config.buffer.value() as u64)).map_err(text)?;
         let slot = |&rank: &usize| Slot::create(rank, job.share).map(Some).map_err(text);
         Ok(Self {
             board: Board::create().map_err(text)?,

@@ -1,6 +1,7 @@
 //! How much memory there is to be had: the machine's, and what the job's control group has left. Pages of
 //! files count as used there, and are given up before a process is killed.
 
+use crate::error::{Error, Result};
 use std::path::{Path, PathBuf};
 
 /// What `memory.stat` counts of memory that the kernel gives up.
@@ -10,6 +11,22 @@ const GIVEN_UP: [&str; 3] = ["active_file", "inactive_file", "slab_reclaimable"]
 #[must_use]
 pub fn available_bytes() -> Option<u64> {
     available_below(Path::new("/"))
+}
+
+/// Whether so much memory for dumps can be had. The kernel would give what there is before it says no, and
+/// others would go without.
+///
+/// # Errors
+///
+/// `Host` where there is less, as far as the kernel tells.
+pub fn check(bytes: u64) -> Result<()> {
+    match available_bytes() {
+        Some(free) if bytes > free => Err(Error::Host(format!(
+            "{bytes} B of shared memory for dumps are more than the {free} B that are free; make the \
+             buffer smaller"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn available_below(root: &Path) -> Option<u64> {

@@ -51,15 +51,7 @@ impl Shared {
     ///
     /// `Host` where there is not so much.
     pub fn create(name: &str, bytes: usize) -> Result<Self> {
-        if let Some(free) = crate::free_memory::available_bytes()
-            && bytes as u64 > free
-        {
-            // The kernel would give what there is before it says no, and others would go without.
-            return Err(Error::Host(format!(
-                "{bytes} B of shared memory for dumps are more than the {free} B that are free; \
-                 make the buffer smaller"
-            )));
-        }
+        crate::free_memory::check(bytes as u64)?;
         let what = format!("{bytes} B of shared memory for dumps cannot be had");
         let file = rustix::fs::memfd_create(
             format!("wattio-io-{name}"),
