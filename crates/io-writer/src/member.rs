@@ -4,7 +4,6 @@ use crate::note::{Hello, Incoming, Note, Said, Settled};
 use crate::publisher::REACH;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
-use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use wattio_io::bell::Address;
 use wattio_io::job::Job;
@@ -28,9 +27,7 @@ impl Member {
         let socket: OwnedFd = if address.starts_with('@') {
             Address::from(address).connect().map_err(failed)?.into()
         } else {
-            let found = address.to_socket_addrs().map_err(failed)?.next();
-            let found = found.ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))?;
-            let stream = TcpStream::connect_timeout(&found, REACH).map_err(failed)?;
+            let stream = wattio_io::frame::reach(address, REACH).map_err(failed)?;
             stream.set_nodelay(true).map_err(failed)?;
             stream.into()
         };

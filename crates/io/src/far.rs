@@ -3,13 +3,13 @@
 use crate::block::{self, Attributes};
 use crate::client::check_share;
 use crate::error::{Error, Result, host};
-use crate::frame::{Frames, FromRank, ToRank, fate};
+use crate::frame::{self, Frames, FromRank, ToRank, fate};
 use crate::peers::Peers;
 use crate::road::{Declared, Open, Road};
 use crate::shared::Shared;
 use crate::slot::Fate;
 use rustix::event::{PollFd, PollFlags, Timespec};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -48,9 +48,7 @@ impl Far {
     ) -> Result<Self> {
         let rank = peers.rank();
         let what = format!("rank {rank} cannot reach rank {relay} at {address}");
-        let mut found = address.to_socket_addrs().map_err(host(&what))?;
-        let place = found.next().ok_or_else(|| Error::Host(what.clone()))?;
-        let stream = TcpStream::connect_timeout(&place, crate::bell::START).map_err(host(&what))?;
+        let stream = frame::reach(address, crate::bell::START).map_err(host(&what))?;
         let frames = Frames::new(stream)?;
         frames.say(&FromRank::Hello { rank, token: token.to_owned() })?;
         let mut own = Self {

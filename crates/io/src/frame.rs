@@ -5,7 +5,8 @@ use crate::error::{Error, Result, host};
 use crate::slot::Fate;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::net::TcpStream;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
 
 /// Bytes of a message, at most.
 const FRAME_MAX: usize = 1 << 26;
@@ -142,6 +143,28 @@ impl Frames {
     }
 }
 
+/// Connect to the first of the addresses of a place that answers: a machine's name may have one of IPv6,
+/// where nobody listens. Each has an even part of the time that is left.
+///
+/// # Errors
+///
+/// That of the last one.
+pub fn reach(place: impl ToSocketAddrs, within: Duration) -> std::io::Result<TcpStream> {
+    let until = Instant::now() + within;
+    let mut found = place.to_socket_addrs()?;
+    let mut last: std::io::Error = std::io::ErrorKind::NotFound.into();
+    while let Some(address) = found.next() {
+        let others = u32::try_from(found.size_hint().0).unwrap_or_default();
+        let left = until.saturating_duration_since(Instant::now()) / (others + 1);
+        // No time at all is refused as an argument.
+        match TcpStream::connect_timeout(&address, left.max(Duration::from_millis(1))) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
 fn gone() -> Error {
     Error::Host("the writer, or the rank that relays to it, has died".to_owned())
 }
@@ -149,7 +172,19 @@ fn gone() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::TcpListener;
+    use std::net::{SocketAddr, TcpListener};
+
+    #[test]
+    fn a_place_is_reached_by_any_of_its_addresses() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let own = listener.local_addr().unwrap();
+        let other = SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, own.port()));
+        let within = Duration::from_secs(20);
+        let stream = reach(&[other, own][..], within).unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), own);
+        assert!(reach(&[other][..], within).is_err());
+        assert!(reach(&Vec::<SocketAddr>::new()[..], within).is_err());
+    }
 
     #[test]
     fn messages_come_whole_and_an_end_is_told() {
