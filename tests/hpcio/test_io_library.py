@@ -619,6 +619,23 @@ def test_a_single_value_has_no_place_and_gaps_are_no_numbers(
     assert found(tmp_path / "dumps") == {0: ["u: 4 of 8 elements are missing"]}
 
 
+def test_a_dump_that_gets_no_manifest_is_not_in_the_index(
+    configure: Configure, meeting: Path, tmp_path: Path
+) -> None:
+    rank = Rank(configure(), meeting)
+    rank.declare("u", (2, 2), "f8", (2, 2), (0, 0))
+    # In the way of a manifest.
+    (tmp_path / "dumps" / "dump-00000001.partial" / "manifest.json.new").mkdir(parents=True)
+    for step in range(3):
+        rank.dump(step, u=np.ones((2, 2)))
+        with contextlib.suppress(Failed):
+            rank.flush()
+    assert rank.close()["ranks"][0]["compute"]["failed"] == [1]
+    index = (tmp_path / "dumps" / "dumps.xdmf").read_text()
+    listed = [step for step in range(3) if f"dump-{step:08}/fields.h5" in index]
+    assert listed == [0, 2]
+
+
 def test_a_buffer_that_all_ranks_together_cannot_have_is_refused_at_the_start(
     configure: Configure, meeting: Path
 ) -> None:

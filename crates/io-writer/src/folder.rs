@@ -15,6 +15,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use wattio_io::config::Existing;
+use wattio_io::error::tell;
 
 /// What a whole dump consists of.
 pub const MANIFEST: &str = "manifest.json";
@@ -141,20 +142,36 @@ impl Output {
             let replaced = self.0.join(format!("{}{REPLACED}", name(step)));
             // At once, so that there is a whole dump of that name at every moment.
             let here = rustix::fs::CWD;
-            match rustix::fs::renameat_with(here, &partial, here, &whole, RenameFlags::EXCHANGE) {
-                Ok(()) => std::fs::rename(&partial, &replaced)?,
+            let old = match rustix::fs::renameat_with(
+                here,
+                &partial,
+                here,
+                &whole,
+                RenameFlags::EXCHANGE,
+            ) {
+                Ok(()) => std::fs::rename(&partial, &replaced).map_or(&partial, |()| &replaced),
                 // File systems that cannot, as NFS.
                 Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                     std::fs::rename(&whole, &replaced)?;
                     std::fs::rename(&partial, &whole)?;
+                    &replaced
                 }
                 Err(error) => return Err(error.into()),
-            }
-            std::fs::remove_dir_all(&replaced)?;
+            };
+            remove(old);
         } else {
             std::fs::rename(&partial, &whole)?;
         }
         if sync { File::open(&self.0)?.sync_all() } else { Ok(()) }
+    }
+}
+
+/// Remove the dump that has given way. The new one is whole if that fails, too, as on NFS where somebody has a
+/// file of it open; the next job's `prepare` removes what is left.
+fn remove(old: &Path) {
+    if let Err(error) = std::fs::remove_dir_all(old) {
+        let told = format!("{}: cannot be removed: {}", old.display(), plain(&error));
+        tell("wattio-io-writer", &told);
     }
 }
 

@@ -350,19 +350,17 @@ impl<'a> Publisher<'a> {
         // Of all that stands before it.
         let crc32 = crc32fast::hash(content.as_bytes());
         content.push_str(&format!(",\"crc32\":{crc32}}}\n"));
-        if config.fields {
-            let fields = self.make_fields(&folder, step, parts)?;
-            let time = attributes.get("time").and_then(serde_json::Value::as_f64);
-            self.index.retain(|one| one.step != step);
-            self.index.push(Indexed { step, time, fields });
-        }
+        let fields = config.fields.then(|| self.make_fields(&folder, step, parts)).transpose()?;
         folder::put(&folder.join(folder::MANIFEST), content.as_bytes(), config.sync)
             .map_err(failed)?;
         if config.existing != Existing::Overwrite && self.output.whole(step).exists() {
             return Err(exists(&self.output, step));
         }
         self.output.publish(step, config.existing, config.sync).map_err(failed)?;
-        if config.fields {
+        if let Some(fields) = fields {
+            let time = attributes.get("time").and_then(serde_json::Value::as_f64);
+            self.index.retain(|one| one.step != step);
+            self.index.push(Indexed { step, time, fields });
             self.unwritten += 1;
             if self.unwritten > self.index.len() / 16 {
                 self.write_index();
