@@ -636,6 +636,29 @@ def test_a_dump_that_gets_no_manifest_is_not_in_the_index(
     assert listed == [0, 2]
 
 
+def test_a_start_does_not_wait_until_dumps_of_before_have_been_read(
+    configure: Configure, meeting: Path, tmp_path: Path
+) -> None:
+    def job(step: int, before: Callable[[], None]) -> None:
+        rank = Rank(configure(), meeting)
+        rank.declare("u", (2, 2), "f8", (2, 2), (0, 0))
+        before()
+        rank.dump(step, u=np.ones((2, 2)))
+        rank.close()
+
+    job(0, lambda: None)
+    manifest = tmp_path / "dumps" / "dump-00000000" / "manifest.json"
+    text = manifest.read_text()
+    manifest.unlink()
+    # Whoever reads it waits until somebody has written it.
+    os.mkfifo(manifest)
+    late = threading.Thread(target=manifest.write_text, args=(text,))
+    job(1, late.start)
+    late.join()
+    index = (tmp_path / "dumps" / "dumps.xdmf").read_text()
+    assert all(f"dump-{step:08}/fields.h5" in index for step in range(2))
+
+
 def test_a_buffer_that_all_ranks_together_cannot_have_is_refused_at_the_start(
     configure: Configure, meeting: Path
 ) -> None:

@@ -13,7 +13,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use serde_json::json;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ffi::CString;
 use std::mem::MaybeUninit;
 use std::net::TcpListener;
@@ -74,6 +74,8 @@ pub struct Publisher<'a> {
     next: u64,
     index: Vec<Indexed>,
     unwritten: usize,
+    /// Whether the index has dumps of earlier jobs, too: their manifests take long to read where they are many.
+    has_earlier: bool,
 }
 
 impl<'a> Publisher<'a> {
@@ -88,7 +90,6 @@ impl<'a> Publisher<'a> {
         epoll::add(&events, &listener, EventData::new_u64(LISTENER), EventFlags::IN)
             .map_err(|error| error.to_string())?;
         let output = Output::new(&job.config.output);
-        let index = if job.config.fields { fields::index(&output) } else { Vec::new() };
         let own = Member { ranks: job.clients.clone(), ..Member::default() };
         Ok(Self {
             library,
@@ -102,8 +103,9 @@ impl<'a> Publisher<'a> {
             members: BTreeMap::from([(job.process, own)]),
             settled: Vec::new(),
             next: 0,
-            index,
+            index: Vec::new(),
             unwritten: 0,
+            has_earlier: false,
         })
     }
 
@@ -401,6 +403,12 @@ impl<'a> Publisher<'a> {
     /// The index is a help: without it, dumps are as good.
     fn write_index(&mut self) {
         self.unwritten = 0;
+        if !self.has_earlier {
+            self.has_earlier = true;
+            let own: BTreeSet<u64> = self.index.iter().map(|one| one.step).collect();
+            let all = fields::index(&self.output).into_iter();
+            self.index.extend(all.filter(|one| !own.contains(&one.step)));
+        }
         self.index.sort_by_key(|one| one.step);
         let path = self.output.path().join(fields::INDEX);
         if let Err(error) = folder::put(&path, fields::xdmf(&self.index).as_bytes(), false) {
