@@ -184,12 +184,11 @@ pub fn greet(
     let mut size = [0; 8];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let got = rustix::net::recvmsg(
-        peer,
-        &mut [IoSliceMut::new(&mut size)],
-        &mut control,
-        RecvFlags::CMSG_CLOEXEC | RecvFlags::WAITALL,
-    )
+    // The kernel does not go on by itself after a signal where there is a limit of time.
+    let got = rustix::io::retry_on_intr(|| {
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::WAITALL;
+        rustix::net::recvmsg(peer, &mut [IoSliceMut::new(&mut size)], &mut control, flags)
+    })
     .map_err(kernel(&what))?;
     let mut files = control.drain().flat_map(|message| match message {
         RecvAncillaryMessage::ScmRights(files) => files.collect::<Vec<OwnedFd>>(),
@@ -279,6 +278,29 @@ pub fn wait(bell: &Bell, peer: &UnixStream, until: Option<Instant>) -> Result<Wo
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    extern "C" fn ignore(_: libc::c_int) {}
+
+    #[test]
+    #[allow(unsafe_code)]
+    fn a_signal_does_not_end_the_wait_for_a_welcome() {
+        use std::os::unix::thread::JoinHandleExt;
+        // SAFETY: what is called does nothing.
+        unsafe { libc::signal(libc::SIGUSR2, ignore as *const () as libc::sighandler_t) };
+        let (own, its) = UnixStream::pair().unwrap();
+        let client = std::thread::spawn(move || greet(&own, 3, 7).map(|_| ()));
+        assert_eq!(who(&its, 7), Some(3));
+        for _ in 0..20 {
+            // SAFETY: the thread has not been joined.
+            unsafe { libc::pthread_kill(client.as_pthread_t(), libc::SIGUSR2) };
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let (bell, file) = (Bell::new().unwrap(), std::fs::File::open("/dev/null").unwrap());
+        let file = OwnedFd::from(file);
+        let given = Welcome { slot: (&file, 1), board: &file, writer: &bell, client: &bell };
+        welcome(&its, &given).unwrap();
+        assert_eq!(client.join().unwrap(), Ok(()));
+    }
 
     #[test]
     fn a_path_is_taken_once_and_nothing_else_is_left() {

@@ -426,7 +426,8 @@ pub fn open_path(
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
     let held = rustix::fs::open(&lock, flags, Mode::from_raw_mode(0o600))
         .map_err(crate::error::kernel(&what))?;
-    rustix::fs::flock(&held, FlockOperation::LockExclusive).map_err(crate::error::kernel(&what))?;
+    rustix::io::retry_on_intr(|| rustix::fs::flock(&held, FlockOperation::LockExclusive))
+        .map_err(crate::error::kernel(&what))?;
     let client =
         connect().or_else(|_| start_and_connect(&connect, file, path, &config, ranks, beside));
     // Only who waits needs it: those who come later find the socket.
