@@ -659,6 +659,23 @@ def test_a_start_does_not_wait_until_dumps_of_before_have_been_read(
     assert all(f"dump-{step:08}/fields.h5" in index for step in range(2))
 
 
+def test_nothing_of_a_writer_is_left_when_it_has_ended(configure: Configure, meeting: Path) -> None:
+    """It stayed in the kernel's table, one for each session, until the rank had ended."""
+    rank = io_library.child(
+        "from hpcio.waiting import until\n"
+        "Rank(Path(sys.argv[1]), Path(sys.argv[2])).close()\n"
+        "def is_childless():\n"
+        "    try:\n"
+        "        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)\n"
+        "    except ChildProcessError:\n"
+        "        return True\n"
+        "until(is_childless, 20)\n",
+        configure(),
+        meeting,
+    )
+    assert rank.wait(60) == 0
+
+
 def test_a_buffer_that_all_ranks_together_cannot_have_is_refused_at_the_start(
     configure: Configure, meeting: Path
 ) -> None:

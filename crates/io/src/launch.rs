@@ -88,9 +88,8 @@ impl Writer {
         let account = self.lines.hear();
         // Once it is told what to do, nothing is left for `drop`.
         self.told = true;
-        if let Some(mut child) = self.child.take() {
-            // Where there can be no thread it stays in the kernel's table until this process ends.
-            let _ = thread("wattio-io-reap").spawn(move || child.wait());
+        if let Some(child) = self.child.take() {
+            reap(child);
         }
         account.map_err(|_| Error::Host("the writer has died (see what it printed)".to_owned()))
     }
@@ -99,8 +98,22 @@ impl Writer {
 /// A writer at a path, which goes on by itself.
 #[derive(Debug)]
 pub struct PathWriter {
-    child: Child,
+    child: Option<Child>,
     lines: Lines,
+}
+
+impl Drop for PathWriter {
+    fn drop(&mut self) {
+        if let Some(child) = self.child.take() {
+            reap(child);
+        }
+    }
+}
+
+/// Let nothing of a process stay in the kernel's table when it has ended. Where there can be no thread, it
+/// does until this one ends.
+fn reap(mut child: Child) {
+    let _ = thread("wattio-io-reap").spawn(move || child.wait());
 }
 
 impl PathWriter {
@@ -127,7 +140,7 @@ impl PathWriter {
         let child = command.spawn().map_err(|error| not_started(&command, &error))?;
         // The command holds the writer's end, which would keep this one from seeing its end.
         drop(command);
-        Ok(Self { child, lines: Lines::new(own) })
+        Ok(Self { child: Some(child), lines: Lines::new(own) })
     }
 
     /// Why it has ended, if it says so, or does so, within a time.
@@ -137,15 +150,15 @@ impl PathWriter {
         if matches!(rustix::event::poll(&mut polled, limit.as_ref()), Ok(1..)) {
             match self.lines.hear() {
                 Ok(Answer::Refused { input, text }) => {
-                    // Nothing of it is left in the kernel's table.
-                    let _ = self.child.wait();
+                    // Gone before anybody is told, who may try again.
+                    let _ = self.child.take().map(|mut child| child.wait());
                     return Some(refused(input, text));
                 }
                 // A program between, as a launcher, may have let go of the line.
                 _ => std::thread::sleep(within),
             }
         }
-        let status = self.child.try_wait().ok().flatten()?;
+        let status = self.child.as_mut()?.try_wait().ok().flatten()?;
         Some(Error::Host(format!("the writer has ended with {status} (see what it printed)")))
     }
 }
