@@ -181,8 +181,8 @@ impl Hdf5 {
         }
         Err(Hdf5Error(match path {
             Some(_) => format!("hdf5: cannot be loaded: {told}"),
-            None => "no HDF5 library was found: install it (Debian: libhdf5-103-1 or later), or \
-                     name it by hdf5 = \"/path/to/libhdf5.so\""
+            None => "no HDF5 library was found: install it (Debian 12: libhdf5-103-1, Debian 13: \
+                     libhdf5-310), or name it by hdf5 = \"/path/to/libhdf5.so\""
                 .to_owned(),
         }))
     }
