@@ -12,24 +12,28 @@ use wattio_units::Hertz;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupConfig {
-    /// Its name: `network`, `storage`.
+    /// Its name: `network`, `storage`. Allowed: any text; each once.
     pub name: String,
-    /// Its cores, as the kernel writes lists: `"0-7"`.
+    /// Its cores, as the kernel writes lists. Allowed: cores that are on, such as `"0-7"` or
+    /// `"0,2,8-11"`; each in one group only.
     pub cores: String,
-    /// Which of these cores, on a host with several kinds: `performance` or `efficiency`. Groups of
-    /// different kinds may name the same `cores`. By default all of them, which the law takes to be
-    /// alike.
+    /// Which of these cores, on a host with several kinds. Groups of different kinds may name the
+    /// same `cores`. Default: all of them, which the law takes to be alike. Allowed:
+    /// `"performance"`, `"efficiency"`.
     #[serde(default)]
     pub kind: Option<CoreKind>,
-    /// How many always stay on, by default 1.
+    /// How many always stay on. Default: `1`. Allowed: 1 to as many as the group has.
     #[serde(default = "cores_min_default")]
     pub cores_min: u32,
-    /// The control group that runs on them, for the knob `cpu.cpuset`: its path within the
+    /// The control group that runs on them, for the knob `cpu.cpuset`. Allowed: its path within the
     /// hierarchy, such as `"/system.slice/etcd.service"`.
     #[serde(default)]
     pub cgroup: Option<String>,
     /// The processes or threads that run on them, for the knob `cpu.affinity`. Not those in a
     /// control group that the knob `cpu.cpuset` moves: the kernel changes their masks with it.
+    /// Allowed: `{ comm = "etcd*" }` for processes by name, `{ thread = "tp_osd_tp*" }` for threads
+    /// by name, `{ cgroup = "/system.slice/minio*" }` for processes by control group; `*` stands
+    /// for any text.
     #[serde(default)]
     pub processes: Option<ProcessPattern>,
     /// Where the server reports how many client tasks wait for one of these cores.

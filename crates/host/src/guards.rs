@@ -12,9 +12,11 @@ use wattio_units::{Seconds, Watts};
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CheckConfig {
-    /// Its path: a plain file on this host. The loop waits for it, so it must not lie on a network.
+    /// A file that says whether the storage is healthy. The loop waits for it, so it must not lie on a
+    /// network. Allowed: the absolute path of a plain file.
     pub file: String,
-    /// Its content when all is well. Anything else, or a missing file, is a problem.
+    /// Its content when all is well. Anything else, or a missing file, means full speed. Allowed:
+    /// any text; blanks and line ends around it do not count.
     pub healthy: String,
 }
 

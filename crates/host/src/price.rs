@@ -12,9 +12,10 @@ const YEAR_H: f64 = 8_760.0;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Price {
-    /// Euro for a kilowatt-hour.
+    /// Euro for a kilowatt-hour. Default: `0.25` (assumed). Allowed: a number that is not negative.
     pub eur_per_kwh: f64,
-    /// Grams of CO2 for a kilowatt-hour.
+    /// Grams of CO2 for a kilowatt-hour. Default: `350.0` (assumed). Allowed: a number that is not
+    /// negative.
     pub co2_g_per_kwh: f64,
 }
 

@@ -13,20 +13,22 @@ pub const CORE_KNOBS: [&str; 3] = ["cpu.cpuset", "cpu.affinity", "cpu.online"];
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApplicationConfig {
-    /// Its name, in metrics and results.
+    /// Its name, in metrics and results. Allowed: as the host's `name`; each once.
     pub name: String,
-    /// The law, if it is not the one of the configuration's `[policy]`.
+    /// The law. Default: that of `[policy]`. Allowed: the keys of `[policy]`.
     #[serde(default)]
     pub policy: Option<PolicyConfig>,
-    /// Where its clients' latency comes from.
+    /// Where its clients' latency comes from. Allowed: the keys of `[latency]`.
     pub latency: LatencyConfig,
-    /// Where utilisation comes from, if not from where the configuration's `[cpu]` says.
+    /// Where utilisation comes from. Default: where `[cpu]` says. Allowed: the keys of `[cpu]`.
     #[serde(default)]
     pub cpu: Option<CpuConfig>,
-    /// Where the progress of background work comes from; of one application only.
+    /// Where the progress of background work comes from. Allowed: the keys of `[background]`; of
+    /// one application only.
     #[serde(default)]
     pub background: Option<BackgroundConfig>,
-    /// Its groups of cores.
+    /// Its groups of cores. Allowed: at least one `[[application.group]]`, with the keys of
+    /// `[[group]]`.
     #[serde(rename = "group", default)]
     pub groups: Vec<GroupConfig>,
 }

@@ -32,8 +32,9 @@ const LOOKED_AT_AGAIN: usize = 16;
 #[serde(deny_unknown_fields)]
 pub struct FrequencyConfig {
     /// The lowest frequency while power is saved, where `scaling_min_freq` is higher and leaves
-    /// nothing to save (tuned's `throughput-performance` sets it to the highest). It is lowered then
-    /// and put back at full speed. By default yours stands.
+    /// nothing to save (tuned's `throughput-performance` sets it to the highest). It is lowered
+    /// then and put back at full speed. Default: none: yours stands. Allowed: a frequency such as
+    /// `"1.2 GHz"`; one below the hardware's lowest counts as that.
     #[serde(default)]
     pub minimum: Option<Hertz>,
 }

@@ -21,23 +21,26 @@ pub(super) const SATA: &str = "sata.alpm";
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NvmeConfig {
-    /// Controllers by name, `*` for any text: `["nvme*"]`.
+    /// The controllers. Allowed: a list of names, such as `["nvme*"]`; `*` stands for any text.
     pub devices: Vec<String>,
-    /// How long the drive may take to wake, by default 100 ms. Not with `power_state`.
+    /// How long the drive may take to wake. Default: `"100 ms"`. Allowed: 0 s to 2147 s; not with
+    /// `power_state`.
     #[serde(default)]
     pub latency: Option<Seconds>,
-    /// The power state in Idle: 0 is the fastest, `nvme id-ctrl` lists those there are.
+    /// The power state in Idle: 0 is the fastest, `nvme id-ctrl` lists those there are. Allowed: a
+    /// state of the drive, one that takes no requests with `accept_non_operational` only.
     #[serde(default)]
     pub power_state: Option<u8>,
     /// Must be set for a state in which the drive takes no requests: it wakes for the first one,
-    /// and some firmware has lost drives there until the next boot.
+    /// and some firmware has lost drives there until the next boot. Default: `false`.
     #[serde(default)]
     pub accept_non_operational: bool,
-    /// The absolute path of nvme-cli.
+    /// The program nvme-cli, for `power_state`. Default: `"/usr/sbin/nvme"`. Allowed: an absolute
+    /// path.
     #[serde(default = "program_default")]
     pub program: String,
     /// The longest that the request that wakes a drive waits; the law checks it against the bounds.
-    /// By default `latency`, and 100 ms with `power_state` (assumed).
+    /// Default: what `latency` says; with `power_state` `"100 ms"` (assumed). Allowed: 0 s to 2 min.
     #[serde(default)]
     pub wake: Option<Seconds>,
 }
@@ -56,14 +59,15 @@ fn program_default() -> String {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskConfig {
-    /// Disks by name, `*` for any text: `["sdb", "sdc"]`. Never the system disk: its log would spin
-    /// it up every few seconds.
+    /// The disks. Never the system disk: its log would spin it up every few seconds. Allowed: a
+    /// list of names, such as `["sdb", "sdc"]`; `*` stands for any text.
     pub devices: Vec<String>,
-    /// The time without a request after which a disk stops, by default 60 s.
+    /// The time without a request after which a disk stops. Default: `"1 min"`. Allowed: 0 s to
+    /// 2147483 s.
     #[serde(default = "after_default")]
     pub after: Seconds,
     /// The longest that the request that wakes a disk waits; the law checks it against the bounds.
-    /// By default 10 s (assumed: a large disk that has to spin up).
+    /// Default: `"10 s"` (assumed: a large disk that has to spin up). Allowed: 0 s to 2 min.
     #[serde(default)]
     pub wake: Option<Seconds>,
 }
@@ -76,17 +80,18 @@ fn after_default() -> Seconds {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SataConfig {
-    /// Hosts by name, `*` for any text: `["host*"]`.
+    /// The hosts. Allowed: a list of names, such as `["host*"]`; `*` stands for any text.
     pub devices: Vec<String>,
-    /// The policy, by default `med_power_with_dipm`.
+    /// The policy in Idle. Default: `"med_power_with_dipm"`. Allowed: `"max_performance"`,
+    /// `"medium_power"`, `"med_power_with_dipm"`, `"min_power_with_partial"`, `"min_power"`.
     #[serde(default = "policy_default")]
     pub policy: String,
     /// Must be set for the policies `min_power` and `min_power_with_partial`: with some drives they
-    /// have lost data.
+    /// have lost data. Default: `false`.
     #[serde(default)]
     pub accept_data_loss: bool,
     /// The longest that the request that wakes a link waits; the law checks it against the bounds.
-    /// By default 20 ms (assumed: the nominal way out of DevSleep).
+    /// Default: `"20 ms"` (assumed: the nominal way out of DevSleep). Allowed: 0 s to 2 min.
     #[serde(default)]
     pub wake: Option<Seconds>,
 }

@@ -28,10 +28,11 @@ pub(super) const LATENCY: &str = "cpu.latency";
 #[serde(deny_unknown_fields)]
 pub struct IdleStatesConfig {
     /// While saving, states that take no longer than this to leave may be used, those too that were
-    /// found switched off.
+    /// found switched off. Default: what was found. Allowed: a time, not less than `at_full_speed`.
     #[serde(default)]
     pub saving: Option<Seconds>,
-    /// At full speed, states that take longer than this to leave are off. By default what was found.
+    /// At full speed, states that take longer than this to leave are off. Default: what was found.
+    /// Allowed: a time.
     #[serde(default)]
     pub at_full_speed: Option<Seconds>,
 }
@@ -40,8 +41,8 @@ pub struct IdleStatesConfig {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LatencyConfig {
-    /// The longest that a processor may take to wake at full speed, in whole microseconds: "0 s"
-    /// keeps it from sleeping at all. While saving, nothing is asked for.
+    /// The longest that a processor may take to wake at full speed; "0 s" keeps it from sleeping at
+    /// all. While saving, nothing is asked for. Allowed: 0 s to 1 s, in whole microseconds.
     pub at_full_speed: Seconds,
 }
 

@@ -52,10 +52,10 @@ use wattio_units::Seconds;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "kind")]
 pub enum KnobConfig {
-    /// Which cores each group's control group has.
+    /// Keeps each group's `cgroup` on the group's active cores.
     #[serde(rename = "cpu.cpuset")]
     Cpuset(CpusetConfig),
-    /// On which cores each group's processes run.
+    /// Keeps each group's `processes` on the group's active cores.
     #[serde(rename = "cpu.affinity")]
     Affinity(AffinityConfig),
     /// Which cores are on.

@@ -23,7 +23,7 @@ pub(super) const NAME: &str = "cpu.online";
 pub struct OnlineConfig {
     /// Must be set: taking a core offline and back stops the whole machine for some ten
     /// milliseconds, and leaves more to restore than any other knob. If cores sleep when idle, it
-    /// saves little.
+    /// saves little. Allowed: `true`.
     pub accept_hotplug: bool,
 }
 

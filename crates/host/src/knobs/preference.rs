@@ -27,11 +27,12 @@ const WORDS: [(&str, u32); 4] =
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EppConfig {
-    /// The preference while saving, by default `balance_power`; the host lists those that it has in
+    /// The preference while saving. Default: `"balance_power"`. Allowed: of `"performance"`,
+    /// `"balance_performance"`, `"balance_power"`, `"power"` those that the host lists in
     /// `energy_performance_available_preferences`.
     #[serde(default = "saving_default")]
     pub saving: String,
-    /// The preference at full speed, such as `performance`. By default what was found.
+    /// The preference at full speed. Default: what was found. Allowed: as for `saving`.
     #[serde(default)]
     pub at_full_speed: Option<String>,
 }
@@ -56,11 +57,11 @@ fn saving_default() -> String {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EpbConfig {
-    /// The bias while saving, 0 (performance) to 15 (energy); by default 8, balanced towards
-    /// energy.
+    /// The bias while saving. Default: `8`, balanced towards energy. Allowed: 0 (performance) to 15
+    /// (energy).
     #[serde(default = "bias_default")]
     pub saving: u32,
-    /// The bias at full speed, such as 0. By default what was found.
+    /// The bias at full speed. Default: what was found. Allowed: as for `saving`.
     #[serde(default)]
     pub at_full_speed: Option<u32>,
 }

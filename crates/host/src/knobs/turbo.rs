@@ -25,7 +25,7 @@ pub(super) const NAME: &str = "cpu.turbo";
 #[serde(deny_unknown_fields)]
 pub struct TurboConfig {
     /// Must be set where the switch is one for all processors and some of them are in no group:
-    /// they lose turbo too.
+    /// they lose turbo too. Default: `false`.
     #[serde(default)]
     pub accept_others: bool,
 }

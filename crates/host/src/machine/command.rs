@@ -27,19 +27,22 @@ const TIMEOUT_S_MAX: f64 = 60.0;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandConfig {
-    /// Its name in messages and snapshots: `scrub`.
+    /// The name of the work in messages and snapshots, such as `scrub`. Allowed: any text that is
+    /// not empty; each once.
     pub name: String,
-    /// Program with absolute path, and its arguments.
+    /// The program that pauses it, and its arguments. Allowed: a list that begins with the
+    /// program's absolute path.
     pub pause: Vec<String>,
-    /// The same to resume.
+    /// The same to resume it. Allowed: as for `pause`.
     pub resume: Vec<String>,
-    /// Reports by its exit code whether the work is paused (0) or running (1). Without it, the work
-    /// counts as running when the daemon starts, and pauses by others go unseen.
+    /// Reports by its exit code whether the work is paused (0) or running (1). Default: none: the
+    /// work counts as running when the daemon starts, and pauses by others go unseen. Allowed: as
+    /// for `pause`.
     #[serde(default)]
     pub is_paused: Option<Vec<String>>,
-    /// The user in `/etc/passwd` as whom they run.
+    /// The user as whom they run. Allowed: a user in `/etc/passwd`.
     pub user: String,
-    /// How long each may take, by default 5 s, at most 60 s.
+    /// How long each may take. Default: `"5 s"`. Allowed: above 0 s, to 1 min.
     #[serde(default = "timeout_default")]
     pub timeout: Seconds,
 }

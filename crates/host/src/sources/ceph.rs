@@ -22,12 +22,12 @@ const QUESTION: &[u8] = b"{\"prefix\": \"perf dump\"}\0";
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Admin sockets of OSDs; `*` in the last part stands for any text:
-    /// `["/var/run/ceph/ceph-osd.*.asok"]`.
+    /// Admin sockets of OSDs. Allowed: a list of absolute paths, such as
+    /// `["/var/run/ceph/ceph-osd.*.asok"]`; `*` in the last part stands for any text.
     pub sockets: Vec<String>,
-    /// How often to ask; by default twice a window and at least four times a second.
+    /// How often to ask. Default: half a window, at most `"250 ms"`. Allowed: at least 1 ms.
     pub interval: Option<Seconds>,
-    /// How long to wait for an answer.
+    /// How long to wait for an answer. Default: `"1 s"`. Allowed: at least 1 ms.
     #[serde(default = "timeout_default")]
     pub timeout: Seconds,
 }

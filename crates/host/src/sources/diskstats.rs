@@ -18,8 +18,9 @@ const SECTOR_BYTES: u64 = 512;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Names of block devices as in `/proc/diskstats`: `["nvme0n1"]`. Where devices are stacked
-    /// (a RAID over disks), name one layer only, or each request is counted once a layer.
+    /// The block devices. Where devices are stacked (a RAID over disks), name one layer only, or
+    /// each request is counted once a layer. Allowed: a list of names as in `/proc/diskstats`, such
+    /// as `["nvme0n1"]`; each once, and no partition beside its disk.
     pub devices: Vec<String>,
 }
 

@@ -16,15 +16,18 @@ use wattio_units::Seconds;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The log: `/var/log/nginx/latency.log`. It need not be there yet, and may be rotated.
+    /// The log, such as `/var/log/nginx/latency.log`. It need not be there yet, and may be rotated.
+    /// Allowed: an absolute path.
     pub path: String,
     /// What stands right before the latency, such as `"rt="`. Where a line has it several times the
     /// first counts: log it before what clients send (addresses, agents), or they can write it too.
+    /// Allowed: any text that is not blank.
     pub after: String,
-    /// The unit of the number; seconds by default, as nginx has it. HAProxy has `"ms"`.
+    /// The unit of the number: nginx has seconds, HAProxy milliseconds. Default: `"s"`. Allowed:
+    /// `"s"`, `"ms"`, `"us"`.
     #[serde(default)]
     pub unit: Unit,
-    /// How often to read it; by default twice a window and at least four times a second.
+    /// How often to read it. Default: half a window, at most `"250 ms"`. Allowed: at least 1 ms.
     pub interval: Option<Seconds>,
 }
 

@@ -18,8 +18,9 @@ const NEEDED: [&str; 3] = ["bytes", "READ", "WRITE"];
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Where NFS is mounted: `["/srv/data"]`. Of mounts that share their counters, as those of folders
-    /// of one export may, name one, or each request is counted for each.
+    /// Where NFS is mounted. Of mounts that share their counters, as those of folders of one export
+    /// may, name one, or each request is counted for each. Allowed: a list of absolute paths, such
+    /// as `["/srv/data"]`; each once.
     pub mounts: Vec<String>,
 }
 

@@ -27,15 +27,17 @@ const QUEUED_MAX: f64 = 1e9;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The page: `http://127.0.0.1:9100/metrics`.
+    /// The metrics page, such as `http://127.0.0.1:9100/metrics`. Allowed: an address that begins
+    /// with `http://`; there is no HTTPS.
     pub url: String,
-    /// The gauge of client tasks that wait for one of the group's cores, by its whole name. Series that
-    /// match are summed.
+    /// The gauge of client tasks that wait for one of the group's cores, by its whole name. Series
+    /// that match are summed. Allowed: a metric of the page.
     pub metric: String,
-    /// Labels that a series must have.
+    /// Labels that a series must have. Default: `{}`. Allowed: a table such as `{ shard = "0" }`.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// How often to read the page; by default twice a window and at least four times a second.
+    /// How often to read the page. Default: half a window, at most `"250 ms"`. Allowed: at least 1
+    /// ms.
     pub interval: Option<Seconds>,
 }
 

@@ -24,12 +24,12 @@ const TICKS_AGE_MIN: Seconds = Seconds(2.0);
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The target's socket.
+    /// The target's socket. Default: `"/var/tmp/spdk.sock"`. Allowed: a path.
     #[serde(default = "socket_default")]
     pub socket: String,
-    /// How often to ask; by default twice a window and at least four times a second.
+    /// How often to ask. Default: half a window, at most `"250 ms"`. Allowed: at least 1 ms.
     pub interval: Option<Seconds>,
-    /// How long to wait for an answer.
+    /// How long to wait for an answer. Default: `"1 s"`. Allowed: at least 1 ms.
     #[serde(default = "timeout_default")]
     pub timeout: Seconds,
 }

@@ -6,42 +6,49 @@ use wattio_governor::{GroupUse, LatencySample};
 use wattio_law::{InFlight, LatencyHistogram};
 use wattio_units::Seconds;
 
-/// A command's report on the time since its previous line. All keys are optional; a latency source
-/// needs `requests`, or the two totals; a source of utilisation `utilisation`, one of power `power_w`.
+/// A command's report on the time since its previous line, as a JSON object. A latency source needs
+/// `requests`, or the two totals; a source of utilisation `utilisation`, one of power `power_w`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Line {
-    /// Requests that completed.
+    /// Requests that completed. Allowed: a whole number.
     pub requests: Option<u64>,
-    /// Requests that arrived.
+    /// Requests that arrived. Allowed: a whole number.
     pub arrived: Option<u64>,
-    /// Requests in flight now.
+    /// Requests in flight now. Allowed: a whole number.
     pub in_flight: Option<u64>,
     /// In place of `requests` and `latency_us_mean`: all requests since the server started.
+    /// Allowed: a whole number, with `latency_us_total`.
     pub requests_total: Option<u64>,
-    /// The sum of their latencies.
+    /// The sum of their latencies. Allowed: a number that is not negative.
     pub latency_us_total: Option<f64>,
-    /// With these totals: any number that changes whenever the server leaves out some of what it had
-    /// counted. The line opens a new window then, and says nothing of the time before.
+    /// A number that changes whenever the server leaves out some of what it had counted. The line
+    /// opens a new window then, and says nothing of the time before. Allowed: a whole number, with
+    /// the totals.
     pub totals_epoch: Option<u64>,
-    /// How long the oldest of those has been waiting, in seconds.
+    /// How long the oldest request in flight has been waiting, in seconds. Allowed: a number that
+    /// is not negative.
     pub oldest_s: Option<f64>,
-    /// The mean latency of those that completed; needed where there were any.
+    /// The mean latency of those that completed. Allowed: a number that is not negative; needed
+    /// where `requests` is above 0.
     pub latency_us_mean: Option<f64>,
-    /// Their mean size.
+    /// Their mean size. Allowed: a number that is not negative.
     pub bytes_mean: Option<f64>,
-    /// The share of reads among them, 0 to 1.
+    /// The share of reads among them. Allowed: 0 to 1.
     pub read_share: Option<f64>,
-    /// Upper edge in microseconds, ascending, and requests above the edge before; the last edge may
-    /// be `null` for none.
+    /// A histogram of latency: upper edges in microseconds, and requests above the edge before.
+    /// Allowed: a list of pairs with ascending edges, such as `[[100, 80], [1000, 39], [null, 1]]`;
+    /// the last edge may be `null` for none.
     pub buckets: Option<Vec<(Option<f64>, u64)>>,
-    /// Share of the active cores' time spent for clients, 0 to 1, one entry for each group.
+    /// Share of the active cores' time spent for clients. Allowed: a list with 0 to 1 for each
+    /// group.
     pub utilisation: Option<Vec<f64>>,
-    /// The same for background work; 0 if left out.
+    /// The same for background work. Default: 0 for each group. Allowed: as for `utilisation`.
     pub utilisation_background: Option<Vec<f64>>,
-    /// Tasks of clients that wait for a core now, one entry for each group.
+    /// Tasks of clients that wait for a core now. Allowed: a list with a whole number for each
+    /// group.
     pub queued: Option<Vec<u64>>,
-    /// Mean power in watts.
+    /// Mean power in watts. Allowed: a number that is not negative.
     pub power_w: Option<f64>,
 }
 

@@ -36,9 +36,10 @@ const LINE_AGE_MIN: Seconds = Seconds(2.0);
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Program with absolute path, and its arguments.
+    /// The program and its arguments; it runs without a shell. Allowed: a list that begins with the
+    /// program's absolute path.
     pub command: Vec<String>,
-    /// The user in `/etc/passwd` as whom it runs.
+    /// The user as whom it runs. Allowed: a user in `/etc/passwd`.
     pub user: String,
 }
 

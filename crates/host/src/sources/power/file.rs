@@ -15,13 +15,14 @@ const TEXT_BYTES_MAX: usize = 64;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The file, by its absolute path. It is read in the governor's loop, so it must answer at once.
+    /// The file. It is read in the governor's loop, so it must answer at once. Allowed: an absolute
+    /// path.
     pub path: String,
-    /// What it counts or measures: `"uW"`, `"mW"`, `"W"` for power, `"uJ"`, `"mJ"`, `"J"` for energy
-    /// that is counted.
+    /// What it measures or counts. Allowed: `"uW"`, `"mW"`, `"W"` for power, `"uJ"`, `"mJ"`, `"J"`
+    /// for energy that is counted.
     pub unit: Unit,
     /// The value after which a counter starts at zero again, in its unit; without it, a counter
-    /// that goes back has been reset.
+    /// that goes back has been reset. Allowed: a number above 0, with a unit of energy only.
     pub range: Option<f64>,
 }
 

@@ -21,18 +21,23 @@ const TIMEOUT_MAX: Seconds = Seconds(60.0);
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The page: `http://127.0.0.1:9290/metrics`.
+    /// The metrics page, such as `http://127.0.0.1:9290/metrics`. Allowed: an address that begins
+    /// with `http://`; there is no HTTPS.
     pub url: String,
-    /// The metric, by its whole name: `ipmi_dcmi_power_consumption_watts`.
+    /// The gauge or counter, such as `ipmi_dcmi_power_consumption_watts`. Series that match are
+    /// summed. Allowed: a metric of the page, by its whole name.
     pub metric: String,
-    /// Labels that a series must have: `{ package = "0" }`. All series by default.
+    /// Labels that a series must have. Default: `{}`, for all series. Allowed: a table such as `{
+    /// package = "0" }`.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// The unit of the metric: power, or energy that is counted.
+    /// The unit of the metric. Allowed: `"uW"`, `"mW"`, `"W"` for power, `"uJ"`, `"mJ"`, `"J"` for
+    /// energy that is counted.
     pub unit: Unit,
-    /// How often to read the page; by default twice a window and at least four times a second.
+    /// How often to read the page. Default: half a window, at most `"250 ms"`. Allowed: at least 1
+    /// ms.
     pub interval: Option<Seconds>,
-    /// How long to wait for the page.
+    /// How long to wait for the page. Default: `"1 s"`. Allowed: 1 ms to 1 min.
     #[serde(default = "timeout_default")]
     pub timeout: Seconds,
 }

@@ -26,19 +26,25 @@ use wattio_units::Seconds;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The page: `http://127.0.0.1:2379/metrics`.
+    /// The metrics page, such as `http://127.0.0.1:2379/metrics`. Allowed: an address that begins
+    /// with `http://`; there is no HTTPS.
     pub url: String,
-    /// The metric without `_bucket`, `_sum`, `_count`: `etcd_disk_wal_fsync_duration_seconds`.
+    /// The histogram, summary or pair of sum and count, such as
+    /// `etcd_disk_wal_fsync_duration_seconds`. Allowed: a metric of the page without `_bucket`,
+    /// `_sum`, `_count`.
     pub metric: String,
-    /// Labels that a series must have: `{ method = "PUT" }`. All series by default.
+    /// Labels that a series must have. Default: `{}`, for all series. Allowed: a table such as `{
+    /// method = "PUT" }`, without `le`.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// The unit of the metric; seconds by default.
+    /// The unit of the metric. Default: `"s"`. Allowed: `"s"`, `"ms"`, `"us"`.
     #[serde(default)]
     pub unit: Unit,
-    /// How often to read the page; by default twice a window and at least four times a second.
+    /// How often to read the page. Default: half a window, at most `"250 ms"`. Allowed: at least 1
+    /// ms.
     pub interval: Option<Seconds>,
-    /// How long to wait for the page.
+    /// How long to wait for the page. Default: `"1 s"`. Allowed: at least 1 ms; more than 1 min
+    /// counts as that.
     #[serde(default = "timeout_default")]
     pub timeout: Seconds,
 }

@@ -32,12 +32,13 @@ const READ_BYTES_MAX: usize = 32 << 20;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Names of whole block devices: `["nvme0n1"]`.
+    /// The block devices. Allowed: a list of names of whole devices, such as `["nvme0n1"]`.
     pub devices: Vec<String>,
-    /// How often to read the trace.
+    /// How often to read the trace. Default: `"50 ms"`. Allowed: at least 1 ms.
     #[serde(default = "interval_default")]
     pub interval: Seconds,
-    /// The kernel's buffer for each core. An event takes about 100 bytes.
+    /// The kernel's buffer for each core. An event takes about 100 bytes. Default: `"1 MiB"`.
+    /// Allowed: 64 KiB to 64 MiB.
     #[serde(default = "buffer_default")]
     pub buffer: Bytes,
 }
