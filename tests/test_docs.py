@@ -10,6 +10,7 @@ from pathlib import Path
 
 import docs_keys
 import docs_reference
+import docs_rust
 import docs_site
 import pytest
 import wattio
@@ -70,9 +71,12 @@ def test_every_key_of_every_study_is_in_the_reference() -> None:
 
 def test_every_key_of_every_file_has_its_meaning() -> None:
     """360 had none: they come from the comments at the fields."""
-    rows = re.findall(r"(?m)^\| (`\w+`) \|.*\|([^|]*)\|$", docs_keys.files())
-    assert len(rows) > 500
-    assert [key for key, meaning in rows if len(meaning.split()) < 2] == []
+    told = []
+    for table in re.findall(r"(?m)(?:^\|.*\n)+", docs_keys.files()):
+        titles, _, *rows = [line.strip("| \n").split(" | ") for line in table.splitlines()]
+        told += [(row[0], row[titles.index("meaning")]) for row in rows]
+    assert len(told) > 500
+    assert [key for key, meaning in told if len(meaning.split()) < 2] == []
 
 
 def test_every_option_of_every_command_has_its_meaning() -> None:
@@ -143,10 +147,31 @@ def test_every_reason_of_a_measurement_has_its_meaning_on_the_page_and_in_the_gu
 )
 def test_every_key_of_a_crate_is_in_its_guide(crate: str, some: set[str]) -> None:
     """The table is of the comments in its source: python packaging/docs/docs_keys.py renews it."""
-    guide = docs_keys.GUIDES[crate].read_text(encoding="utf-8")
-    assert docs_keys.renewed(guide, crate) == guide
-    assert docs_keys.guide_keys(crate) in guide
+    guide = docs_rust.GUIDES[crate].read_text(encoding="utf-8")
+    assert docs_rust.renewed(guide, crate) == guide
+    assert docs_rust.guide_keys(crate) in guide
     rows = re.findall(r"(?m)^\| `([\w.\[\]]+)` \| ([^|]*) \| ([^|]+) \| ([^|]*) \|$", guide)
     keys = [key for key, *_ in rows]
     assert some <= set(keys)
-    assert len(keys) == docs_keys.guide_keys(crate).count("\n") - 1
+    assert len(keys) == docs_rust.guide_keys(crate).count("\n") - 1
+
+
+def test_every_key_of_wattiod_is_on_its_page() -> None:
+    """`python packaging/docs/docs_keys.py` renews it. Rust compares its defaults with the code."""
+    page = docs_rust.WATTIOD.read_text(encoding="utf-8")
+    assert page == docs_rust.wattiod_keys()
+    sections = re.findall(r"(?ms)^##+ ([^\n]*)$(.*?)(?=^#|\Z)", page)
+    keys = {
+        title: re.findall(r"(?m)^\| `([\w.\[\]]+)` \| [^|]+ \| [^|]+ \| [^|]+ \|$", text)
+        for title, text in sections
+    }
+    assert {"`[policy]`", "`[[application]]`", "`[service]`", "`[background]`"} <= keys.keys()
+    assert {"dwell", "cool_down_max", "check[].healthy"} <= set(keys["`[safety]`"])
+    assert keys['`[cpu]`, `kind = "spdk"`'] == ["socket", "interval", "timeout"]
+    assert keys['`[power.meter]`, `kind = "file"`'] == ["path", "unit", "range"]
+    assert "commands[].is_paused" in keys['`[[knob]]`, `kind = "background"`']
+    # Each row has all of its cells.
+    assert sum(map(len, keys.values())) == len(re.findall(r"(?m)^\| `", page))
+    # The site shows the same tables.
+    tables = re.findall(r"(?m)(?:^\|.*\n)+", page)
+    assert [table for table in tables if table not in docs_keys.files()] == []

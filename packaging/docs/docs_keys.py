@@ -14,6 +14,7 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
 from docs_reference import head, row
+from docs_rust import GUIDES, WATTIOD, guide_keys, of_rust, renewed, wattiod_keys, wattiod_tables
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
@@ -26,18 +27,8 @@ RUST = (
         "crates/plant/src",
         "`--server FILE`, `server = FILE`. Copy one with `wattio new server NAME`.",
     ),
-    (
-        "Configuration of wattiod",
-        "crates/host/src",
-        "The operator's guide says what to choose; `wattiod check` says what is wrong.",
-    ),
 )
 """Title, folder of the structures that serde reads, and what to say first."""
-
-GUIDES = {"target": ROOT / "docs" / "target.md", "io": ROOT / "docs" / "io-library.md"}
-"""By crate, the guide that has a table of its configuration's keys."""
-
-_SKIPPED = {"PowerModel", "Coefficient", "CorePoint"}
 
 
 def files() -> str:
@@ -53,7 +44,9 @@ def files() -> str:
         tables = [table for model in models for table in _tables(model, "", seen)]
         parts += [f"## {title}\n\n{about}", _example(models[0]), *tables]
     for title, folder, about in RUST:
-        parts += [f"## {title}\n\n{about}", *_of_rust(ROOT / folder)]
+        parts += [f"## {title}\n\n{about}", *of_rust(ROOT / folder)]
+    about = "The [guide](../wattiod.md) says what to choose; `wattiod check` says what is wrong."
+    parts += [f"## Configuration of wattiod\n\n{about}", *wattiod_tables("###")]
     about = "The [guide](../target.md) has examples; `wattio-target check` says what is wrong."
     parts += [f"## Configuration of wattio-target\n\n{about}", guide_keys("target")]
     about = "The [guide](../io-library.md); `wattio-io-writer check` says what is wrong."
@@ -268,99 +261,7 @@ def _default(field: FieldInfo) -> str:
     return f"`{json_of(value)}`" if isinstance(value, bool | str | int | float) else ""
 
 
-_STRUCT = re.compile(
-    r"((?:^[ \t]*///[^\n]*\n)*)((?:^#\[[^\n]*\n)*)^pub (?:struct|enum) (\w+) \{\n(.*?)^\}",
-    re.M | re.S,
-)
-_FIELD = re.compile(
-    r"((?:^ {4}///[^\n]*\n)+)((?:^ {4}#\[[^\n]*\n)*)^ {4}(?:pub )?(\w+): ([^\n]+),$", re.M
-)
-
-
-def _of_rust(folder: Path) -> Iterator[str]:
-    """A table for each structure that serde reads: keys and what their comments say."""
-    for path in sorted(folder.rglob("*.rs")):
-        for doc, attributes, name, body in _STRUCT.findall(path.read_text(encoding="utf-8")):
-            if (
-                "Deserialize" not in attributes
-                or name in _SKIPPED
-                or "deny_unknown" not in attributes
-            ):
-                continue
-            lines = [
-                row(f"`{_renamed(marks) or key}`", _rust_kind(kind), _said(said))
-                for said, marks, key, kind in _FIELD.findall(body)
-                if "skip" not in marks
-            ]
-            if lines:
-                text = "\n".join([head("key", "kind", "meaning"), *lines])
-                yield f"### {name}\n\n{_said(doc)}\n\n{text}"
-
-
-_RUST_KINDS = {
-    **{"String": "text", "PathBuf": "path", "bool": "true or false", "Seconds": "time with unit"},
-    **{"f64": "number", "u32": "whole number", "usize": "whole number", "u64": "whole number"},
-    **{"Watts": "power with unit", "Hertz": "frequency with unit", "Bytes": "data size with unit"},
-}
-
-
-def _rust_kind(kind: str) -> str:
-    """A type of Rust in the words of the other tables."""
-    if found := re.fullmatch(r"Option<(.*)>", kind):
-        return _rust_kind(found[1])
-    if found := re.fullmatch(r"Vec<(.*)>", kind):
-        return f"list of {_rust_kind(found[1])}"
-    return _RUST_KINDS.get(kind, f"`{kind}`")
-
-
-def _renamed(attributes: str) -> str | None:
-    found = re.search(r'rename = "([^"]+)"', attributes)
-    return found[1] if found else None
-
-
-def _said(comment: str) -> str:
-    lines = (line.strip().removeprefix("///").strip() for line in comment.splitlines())
-    return " ".join(lines)
-
-
-def guide_keys(crate: str) -> str:
-    """The table of every key of a crate's configuration, of the comments in its source."""
-    first = ROOT / "crates" / crate / "src" / "config.rs"
-    files = [first, *sorted(first.with_suffix("").rglob("*.rs"))]
-    source = "".join(path.read_text(encoding="utf-8") for path in files)
-    structures = {name: body for _, _, name, body in _STRUCT.findall(source)}
-    rows = _guide_rows(structures, "Config", "", "required")
-    return "\n".join([head("key", "meaning", "default", "allowed"), *rows])
-
-
-def _guide_rows(structures: dict[str, str], name: str, place: str, required: str) -> Iterator[str]:
-    for said, marks, field, kind in _FIELD.findall(structures[name]):
-        key = f"{place}{_renamed(marks) or field}"
-        bare = kind.removeprefix("Vec<").removeprefix("Option<").rstrip(">")
-        # One of a few words is a value.
-        if _FIELD.search(structures.get(bare, "")):
-            many, maybe = kind.startswith("Vec<"), kind.startswith("Option<")
-            deeper = f"required in `[{key}]`" if maybe else required
-            yield from _guide_rows(structures, bare, f"{key}{'[]' if many else ''}.", deeper)
-            continue
-        told = {
-            word: "".join(re.findall(rf"{word}: (.+?)\.(?= |$)", _said(said)))
-            for word in ("Default", "Allowed")
-        }
-        meaning = re.sub(r" ?(?:Default|Allowed): .+?\.(?= |$)", "", _said(said)).rstrip(".")
-        default = told["Default"] or ("none" if kind.startswith("Option<") else required)
-        allowed = told["Allowed"] or ("`true`, `false`" if kind == "bool" else "")
-        yield row(f"`{key}`", meaning, default, allowed)
-
-
-_TABLE = re.compile(r"(?m)(?<=^<!-- keys -->\n)(?:^\|.*\n)*")
-
-
-def renewed(guide: str, crate: str) -> str:
-    """A crate's guide with the table as it is to be."""
-    return _TABLE.sub(lambda _: guide_keys(crate) + "\n", guide)
-
-
 if __name__ == "__main__":
     for crate, guide in GUIDES.items():
         guide.write_text(renewed(guide.read_text(encoding="utf-8"), crate), encoding="utf-8")
+    WATTIOD.write_text(wattiod_keys(), encoding="utf-8")

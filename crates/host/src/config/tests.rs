@@ -201,3 +201,131 @@ fn a_source_that_names_nothing_or_no_place_is_refused() {
         assert_eq!(of(right), Ok(()), "{right}");
     }
 }
+
+/// A table of `docs/wattiod-keys.md`.
+struct KeyTable {
+    title: String,
+    /// The key and the default of each row.
+    rows: Vec<(String, String)>,
+}
+
+fn key_tables() -> Vec<KeyTable> {
+    let page = include_str!("../../../../docs/wattiod-keys.md");
+    let (page, _) = page.split_once("\n## Lines of").unwrap();
+    let table = |section: &str| {
+        let (title, text) = section.split_once('\n')?;
+        let row = |line: &str| {
+            let cells: Vec<_> = line.split(" | ").collect();
+            (cells[0].trim_end_matches('`').to_owned(), cells[2].to_owned())
+        };
+        let rows = text.lines().filter_map(|line| line.strip_prefix("| `")).map(row).collect();
+        let title = title.trim_start_matches('#').replace('`', "").trim().to_owned();
+        Some(KeyTable { title, rows })
+    };
+    page.split("\n##").filter_map(table).skip(1).collect()
+}
+
+/// What makes a table of the page whole: its required keys.
+const REQUIRED: [(&str, &str); 25] = [
+    ("The file", "name = 'a'"),
+    ("[latency], kind = \"diskstats\"", "devices = ['sda']"),
+    ("[latency], kind = \"mountstats\"", "mounts = ['/srv']"),
+    ("[latency], kind = \"prometheus\"", "url = 'http://h/'\nmetric = 'm'"),
+    ("[latency], kind = \"ceph\"", "sockets = ['/a']"),
+    ("[latency], kind = \"tracepoint\"", "devices = ['sda']"),
+    ("[latency], kind = \"exec\"", "command = ['/a']\nuser = 'root'"),
+    ("[latency], kind = \"log\"", "path = '/a'\nafter = 'rt='"),
+    ("[latency], kind = \"fio-log\"", "path = '/a'"),
+    ("[cpu], kind = \"exec\"", "command = ['/a']\nuser = 'root'"),
+    ("[background], kind = \"md\"", "devices = ['md0']"),
+    ("[[group]]", "name = 'b'\ncores = '4-7'\nqueue.url = 'http://h/'\nqueue.metric = 'm'"),
+    (
+        "[[application]]",
+        "name = 'b'\nlatency = { kind = 'redis' }\ngroup = [{ name = 'c', cores = '0' }]",
+    ),
+    ("[[knob]], kind = \"cpu.online\"", "accept_hotplug = true"),
+    ("[[knob]], kind = \"cpu.latency\"", "at_full_speed = '0 s'"),
+    ("[[knob]], kind = \"uncore.frequency\"", "maximum = '1 GHz'"),
+    ("[[knob]], kind = \"power.cap\"", "limit = '90 W'"),
+    ("[[knob]], kind = \"nvme.power\"", "devices = ['nvme0']"),
+    ("[[knob]], kind = \"disk.runtime\"", "devices = ['sdb']"),
+    ("[[knob]], kind = \"sata.alpm\"", "devices = ['host0']"),
+    ("[power.meter], kind = \"file\"", "path = '/a'\nunit = 'W'"),
+    ("[power.meter], kind = \"prometheus\"", "url = 'http://h/'\nmetric = 'm'\nunit = 'W'"),
+    ("[power.meter], kind = \"exec\"", "command = ['/a']\nuser = 'root'"),
+    (
+        "[[knob]], kind = \"background\"",
+        "commands = [{ name = 'a', pause = ['/a'], resume = ['/b'], user = 'root' }]",
+    ),
+    ("[service]", "tls.certificate = '/a'\ntls.key = '/b'"),
+];
+
+/// Keys of which the code takes the default that the page tells only where it uses them.
+const LATER: [&str; 2] = ["latency", "wake"];
+
+/// A file that is whole but for one table of the page.
+fn whole_with(title: &str, keys: &str) -> Result<DaemonConfig, String> {
+    let (name, kind) = title.split_once(", ").unwrap_or((title, ""));
+    let text = match name {
+        "The file" => SMALLEST.replace("name = \"nas\"", keys),
+        "[latency]" => SMALLEST
+            .replace("kind = \"diskstats\"\ndevices = [\"sda\"]", &format!("{kind}\n{keys}")),
+        "[[application]]" => format!("name = 'a'\n{name}\n{keys}"),
+        _ => format!("{SMALLEST}{name}\n{kind}\n{keys}"),
+    };
+    toml::from_str(&text).map_err(|error| error.to_string())
+}
+
+/// Each table of the page, its required keys, and the file that these make.
+fn whole_tables() -> Vec<(KeyTable, &'static str, DaemonConfig)> {
+    let whole = |table: KeyTable| {
+        let required = REQUIRED.iter().find(|(title, _)| *title == table.title);
+        let required = required.map_or("", |(_, keys)| keys);
+        match whole_with(&table.title, required) {
+            Ok(file) => Some((table, required, file)),
+            // The head of a table that has kinds.
+            Err(message) if table.rows.is_empty() && message.contains("`kind`") => None,
+            Err(message) => unreachable!("{}: {message}", table.title),
+        }
+    };
+    key_tables().into_iter().filter_map(whole).collect()
+}
+
+#[test]
+fn the_page_of_keys_has_every_key() {
+    let mut seen = 0;
+    for (KeyTable { title, rows }, base, _) in whole_tables() {
+        let said = whole_with(&title, &format!("{base}\nsurprise = 1")).unwrap_err();
+        assert!(said.contains("unknown field `surprise`"), "{title}: {said}");
+        // Serde lists the keys that there are. Those of the file are mostly tables.
+        let (_, listed) = said.split_once("expected ").unwrap_or_default();
+        for key in listed.split('`').skip(1).step_by(2).filter(|_| title != "The file") {
+            let here = |(told, _): &(String, String)| told.split(['.', '[']).next() == Some(key);
+            assert!(rows.iter().any(here), "{title}: {key}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 100, "{seen}");
+}
+
+#[test]
+fn the_page_of_keys_has_the_defaults_of_the_code() {
+    let mut compared = 0;
+    for (KeyTable { title, rows }, base, plain) in whole_tables() {
+        for (key, default) in rows.iter().filter(|(key, _)| !key.contains("[]")) {
+            let value = default.strip_prefix('`').and_then(|text| text.split('`').next());
+            if default.starts_with("required") {
+                let rest: Vec<_> = base.lines().filter(|line| !line.starts_with(key)).collect();
+                assert!(rest.len() < base.lines().count(), "{title}: {key} is not required");
+                let without = whole_with(&title, &rest.join("\n"));
+                let is_right = without.is_ok_and(|it| it.check().is_ok() || plain.check().is_err());
+                assert!(!is_right, "{title}: {key} is not required");
+            } else if let Some(value) = value.filter(|_| !LATER.contains(&&**key)) {
+                let told = whole_with(&title, &format!("{base}\n{key} = {value}"));
+                assert_eq!(told.as_ref(), Ok(&plain), "{title}: {key} = {value}");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 40, "{compared}");
+}
