@@ -117,6 +117,7 @@ END
 service wattiod wattiod.md packaging/examples/block-device.toml wattiod.service
 examples=$stage/wattiod/usr/share/doc/wattiod/examples
 cp "$root"/packaging/examples/*.toml "$root"/packaging/examples/*.sql "$examples"
+cp "$root/docs/wattiod-keys.md" "$stage/wattiod/usr/share/doc/wattiod"
 cp "$root/packaging/grafana/wattiod.json" "$examples/grafana.json"
 cp "$root/packaging/prometheus/wattiod.rules.yml" "$examples"
 control wattiod "" "governor that saves a storage server's power within a latency bound" <<'END'

@@ -53,7 +53,9 @@ def test_the_packages_come_and_go_without_a_trace(bare: Path) -> None:
     unit = done(bare, "cat /usr/lib/systemd/system/wattiod.service")
     assert "ExecStart=/usr/sbin/wattiod run /etc/wattiod.toml" in unit
     assert "/usr/local" not in unit
-    drop_ins = bare / "usr/share/doc/wattiod/examples/wattiod.service.d"
+    guides = bare / "usr/share/doc/wattiod"
+    assert "`cool_down_max`" in (guides / "wattiod-keys.md").read_text()
+    drop_ins = guides / "examples/wattiod.service.d"
     assert "/usr/sbin/wattiod observe" in (drop_ins / "stages.conf").read_text()
     assert not [file for file in drop_ins.iterdir() if "/usr/local" in file.read_text()]
     assert not list((bare / "etc/systemd/system").glob("**/wattiod*"))
