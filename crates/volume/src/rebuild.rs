@@ -2,7 +2,9 @@
 //!
 //! From the moment it begins, whatever is written goes to the new device too. What was written
 //! before is copied segment by segment, each pinned meanwhile so that it is not used anew; then a
-//! checkpoint writes the whole map, and then a superblock says that the device counts.
+//! checkpoint writes the whole map, and then a superblock says that the device counts. Blocks that
+//! cannot be read are left as they are, for the scrub to repair or to tell; but if nothing can be
+//! read, the device is left out again.
 
 use crate::devices::Part;
 use crate::entry::Place;
@@ -14,6 +16,9 @@ use wattio_pages::Pages;
 
 /// Blocks that are copied at once.
 const CHUNK_BLOCKS: u32 = 64;
+/// So many blocks in a row that cannot be read are not damaged, each by itself: what they are read
+/// from fails, and may have them when it works again.
+const UNREADABLE_MAX: u32 = CHUNK_BLOCKS;
 
 #[derive(Debug)]
 pub(crate) struct Rebuild {
@@ -27,6 +32,13 @@ pub(crate) struct Rebuild {
     under_way: Option<Copying>,
     /// A read that has ended: what it read.
     arrived: Option<io::Result<Pages>>,
+    /// Blocks before this place are read one by one, for they could not be read at once.
+    singles_until: Place,
+    /// Blocks that could not be read since one could.
+    unreadable: u32,
+    /// Whether any block could be read, and the segments with blocks that could not.
+    has_read: bool,
+    skipped: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +76,10 @@ impl Volume {
             next_generation: self.segments.next_generation(),
             under_way: None,
             arrived: None,
+            singles_until: Place::new(0, 0),
+            unreadable: 0,
+            has_read: false,
+            skipped: Vec::new(),
         });
         self.map.forget_areas();
         self.checkpoint.roles_changed = true;
@@ -109,6 +125,9 @@ impl Volume {
     fn copy_next(&mut self, place: Place) -> bool {
         let Some(rebuild) = &mut self.rebuild else { return false };
         if place.segment == self.geometry.segments {
+            if !rebuild.has_read && !rebuild.skipped.is_empty() {
+                return self.give_up_rebuild();
+            }
             // The checkpoint under way, if any, began when the device had no map at all.
             let checkpoints = self.counters.checkpoints;
             rebuild.stage = Stage::Map { checkpoints, has_begun: false };
@@ -119,7 +138,10 @@ impl Volume {
         let is_used = !matches!(segment.purpose, Use::Free | Use::Dead);
         let open = rebuild.written.iter().find(|(segment, _)| *segment == place.segment);
         let end = open.map_or(self.geometry.segment_blocks, |&(_, written)| written);
-        let blocks = CHUNK_BLOCKS.min(end.saturating_sub(place.block));
+        let singles = rebuild.singles_until;
+        let is_single = place.segment == singles.segment && place.block < singles.block;
+        let most = if is_single { 1 } else { CHUNK_BLOCKS };
+        let blocks = most.min(end.saturating_sub(place.block));
         if blocks == 0 || is_new || !is_used {
             rebuild.stage = Stage::Copying(Place::new(place.segment + 1, 0));
             return true;
@@ -148,16 +170,46 @@ impl Volume {
         match pages {
             Ok(pages) => {
                 rebuild.under_way = Some(Copying::Writing(place, blocks));
+                (rebuild.unreadable, rebuild.has_read) = (0, true);
                 let parts = vec![Part::whole(pages)];
                 self.devices.write_to(Purpose::Copy, rebuild.device, offset, parts);
             }
-            // A block that cannot be read is one that the new device does not get either: what is
-            // in it is damaged on every device, and said so where it is read.
             Err(_) => {
-                rebuild.under_way = Some(Copying::Writing(place, blocks));
-                self.copy_written(Ok(()));
+                rebuild.under_way = None;
+                self.segments.unpin(place.segment);
+                return self.cannot_read(place, blocks);
             }
         }
+        true
+    }
+
+    /// What cannot be read at once is read block by block. A block that cannot be read by itself is
+    /// one that the new device does not get; what that holds in its place may be the block as it was
+    /// when it last counted.
+    fn cannot_read(&mut self, place: Place, blocks: u32) -> bool {
+        let Some(rebuild) = &mut self.rebuild else { return false };
+        if blocks > 1 {
+            rebuild.singles_until = place.plus(blocks);
+            return true;
+        }
+        rebuild.unreadable += 1;
+        self.counters.damaged_blocks += 1;
+        if rebuild.unreadable == UNREADABLE_MAX {
+            return self.give_up_rebuild();
+        }
+        if rebuild.skipped.last() != Some(&place.segment) {
+            rebuild.skipped.push(place.segment);
+        }
+        rebuild.stage = Stage::Copying(place.plus(1));
+        true
+    }
+
+    /// What is to be copied cannot be read: the device does not count, as before.
+    fn give_up_rebuild(&mut self) -> bool {
+        let Some(rebuild) = self.rebuild.take() else { return false };
+        self.devices.set_role(rebuild.device, DeviceRole::Out);
+        self.checkpoint.roles_changed = true;
+        self.write_superblock_if_needed();
         true
     }
 
@@ -183,11 +235,12 @@ impl Volume {
         if self.counters.checkpoints == before {
             return self.checkpoint_slice();
         }
-        let device = rebuild.device;
+        let (device, skipped) = (rebuild.device, std::mem::take(&mut rebuild.skipped));
         self.rebuild = None;
         self.devices.set_role(device, DeviceRole::InSync);
         self.checkpoint.roles_changed = true;
         self.write_superblock_if_needed();
+        skipped.into_iter().for_each(|segment| self.scrub_soon(segment, 1 << device));
         true
     }
 

@@ -4,7 +4,7 @@
 use rand::{Rng, RngExt};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::rc::Rc;
 use wattio_pages::{BLOCK, Pages};
@@ -22,6 +22,10 @@ struct State {
     stable: HashMap<u64, Block>,
     /// Blocks that were written since, in order.
     volatile: BTreeMap<u64, Vec<Block>>,
+    /// Blocks that cannot be read until they are written again, by number.
+    unreadable: HashSet<u64>,
+    /// Whether nothing can be read.
+    is_unreadable: bool,
     /// How many more things can be done before the power fails.
     power: Option<u64>,
     is_dead: bool,
@@ -42,6 +46,8 @@ impl SimDisk {
             bytes,
             stable: HashMap::new(),
             volatile: BTreeMap::new(),
+            unreadable: HashSet::new(),
+            is_unreadable: false,
             power: None,
             is_dead: false,
             done: 0,
@@ -64,6 +70,17 @@ impl SimDisk {
         state.is_dead = false;
         state.stable.clear();
         state.volatile.clear();
+        state.unreadable.clear();
+    }
+
+    /// A block cannot be read until it is written again.
+    pub fn spoil(&self, offset: u64) {
+        self.0.borrow_mut().unreadable.insert(offset / BLOCK as u64);
+    }
+
+    /// Nothing can be read from now on, or all can again; what is written is written.
+    pub fn fail_reads(&self, fails: bool) {
+        self.0.borrow_mut().is_unreadable = fails;
     }
 
     pub fn is_dead(&self) -> bool {
@@ -119,10 +136,13 @@ impl SimDisk {
         let mut state = self.0.borrow_mut();
         state.work()?;
         state.check(offset, pages.len_bytes())?;
+        let first = offset / BLOCK as u64;
+        let mut numbers = first..first + pages.len_blocks() as u64;
+        if state.is_unreadable || numbers.any(|number| state.unreadable.contains(&number)) {
+            return Err(io::Error::other("a block cannot be read"));
+        }
         for at in 0..pages.len_blocks() {
-            pages
-                .block_mut(at)
-                .copy_from_slice(&state.newest(offset / BLOCK as u64 + at as u64)[..]);
+            pages.block_mut(at).copy_from_slice(&state.newest(first + at as u64)[..]);
         }
         Ok(())
     }
@@ -136,6 +156,7 @@ impl SimDisk {
         }
         // A write during which the power fails may have happened, all of it or some of it.
         for (number, block) in (offset / BLOCK as u64..).zip(blocks) {
+            state.unreadable.remove(&number);
             state.volatile.entry(number).or_default().push(Rc::new(**block));
         }
         result

@@ -330,6 +330,20 @@ impl World {
         self.reopen();
     }
 
+    /// A device dies, and another one in its place is filled, with nothing else going on.
+    pub fn replace_now(&mut self, device: usize) {
+        self.disks[device].kill();
+        self.write_now(0);
+        self.disks[device].replace();
+        assert!(self.volume.begin_rebuild(device as u8));
+        while self.volume.rebuild_progress().is_some() {
+            self.volume.background(Class::Rebuild);
+            self.complete_one();
+        }
+        // The superblock says so too.
+        self.flush_now();
+    }
+
     fn add_counters(&mut self) {
         let counters = self.volume.counters();
         self.tally.collected += counters.collected_segments;

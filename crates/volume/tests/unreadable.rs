@@ -1,0 +1,97 @@
+//! Devices that cannot read some of what they hold, or nothing.
+
+mod world;
+
+use wattio_volume::{Class, Compression, DeviceRole, Geometry, read_superblock};
+use world::{Plan, World};
+
+const GEOMETRY: Geometry =
+    Geometry { blocks: 2000, blocks_max: 8000, segments: 64, segment_blocks: 64 };
+
+fn world(devices: usize) -> World {
+    World::new(Plan {
+        seed: 1,
+        geometry: GEOMETRY,
+        devices,
+        depth: 8,
+        writes: 0.9,
+        background: 1.0,
+        memory: (0, 0),
+        checkpoints: 1.0,
+        compression: Compression::None,
+    })
+}
+
+/// Where the log of a new volume begins, and a block so far behind.
+fn behind(world: &World, blocks: u32) -> u64 {
+    let superblock = read_superblock(&mut world.disks[0].clone(), 0).expect("a volume");
+    let first = superblock.positions[0];
+    GEOMETRY.block_offset(first.segment, first.block + blocks)
+}
+
+/// The blocks of a range that cannot be read.
+fn damaged(world: &mut World, lbas: std::ops::Range<u64>) -> Vec<u64> {
+    world.may_fail = true;
+    lbas.filter(|&lba| world.read_now(lba, 1).is_err()).collect()
+}
+
+#[test]
+fn a_rebuild_copies_what_lies_around_a_block_that_cannot_be_read() {
+    let mut world = world(2);
+    let block = behind(&world, 11);
+    // Blocks 10 to 39 lie behind the header of their record.
+    world.write_run_now(10, 30);
+    world.disks[0].spoil(block);
+    world.replace_now(1);
+    assert_eq!(world.volume.roles(), [DeviceRole::InSync; 2]);
+    assert!(world.volume.has_repairs(), "the scrub is to look at what was left out");
+    world.disks[0].kill();
+    assert_eq!(damaged(&mut world, 10..40), [20]);
+}
+
+#[test]
+fn a_device_does_not_count_if_nothing_could_be_read_to_fill_it() {
+    // Fewer blocks than are copied at once, and more.
+    for blocks in [3, 200] {
+        let mut world = world(2);
+        world.write_run_now(10, blocks);
+        world.disks[0].fail_reads(true);
+        world.replace_now(1);
+        assert_eq!(world.volume.roles(), [DeviceRole::InSync, DeviceRole::Out]);
+        world.disks[0].fail_reads(false);
+        // It can be filled when the other one works again.
+        world.replace_now(1);
+        assert_eq!(world.volume.roles(), [DeviceRole::InSync; 2]);
+        world.disks[0].kill();
+        assert_eq!(damaged(&mut world, 10..10 + blocks), [0; 0]);
+    }
+}
+
+/// What could not be read for a while is copied once the device counts.
+#[test]
+fn the_scrub_fills_in_what_a_rebuild_could_not_read() {
+    let mut world = world(2);
+    let (header, data) = (behind(&world, 0), behind(&world, 5));
+    world.write_run_now(10, 30);
+    (0..40).for_each(|_| world.write_run_now(100, 40));
+    let page = |offset| {
+        let mut page = wattio_pages::Pages::zeroed(1);
+        world.disks[0].read(offset, &mut page).expect("a healthy disk");
+        page
+    };
+    let kept = [header, data].map(|offset| (offset, page(offset)));
+    for (offset, _) in &kept {
+        world.disks[0].spoil(*offset);
+    }
+    world.replace_now(1);
+    for (offset, page) in &kept {
+        world.disks[0].write(*offset, &[page.block(0)]).expect("a healthy disk");
+    }
+    while world.volume.has_repairs() {
+        world.volume.background(Class::Scrub);
+        world.complete_one();
+    }
+    world.flush_now();
+    world.disks[0].kill();
+    assert_eq!(damaged(&mut world, 10..40), [0; 0]);
+}
