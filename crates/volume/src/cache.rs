@@ -86,11 +86,6 @@ impl BlockCache {
         self.read.as_ref().map_or(0, Cache::len)
     }
 
-    /// Blocks that wait for the log.
-    pub(crate) fn written_blocks(&self) -> usize {
-        self.written.len()
-    }
-
     /// A client writes: its blocks count from now on. Returns the number of the write.
     pub(crate) fn write(&mut self, lba: u64, data: &Part) -> u64 {
         let number = self.next_write;

@@ -29,6 +29,7 @@ pub(crate) struct Ack {
     pub(crate) fua: bool,
     pub(crate) is_answered: bool,
     pub(crate) promised: u64,
+    pub(crate) buffered: u64,
 }
 
 /// A record that has been given to the devices.
@@ -237,8 +238,8 @@ impl Log {
             if pending.taken < pending.blocks {
                 break;
             }
-            let Pending { tag, fua, is_answered, promised, .. } = *pending;
-            acks.push(Ack { tag, fua, is_answered, promised });
+            let Pending { tag, fua, is_answered, promised, buffered, .. } = *pending;
+            acks.push(Ack { tag, fua, is_answered, promised, buffered });
             self.pending.pop_front();
         }
         let sectors = building.header.fragments.sectors.iter();

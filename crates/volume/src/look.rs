@@ -41,10 +41,10 @@ impl Volume {
         self.cache.read_blocks() as u64
     }
 
-    /// Blocks that clients wrote and the log does not hold yet.
+    /// Blocks that clients wrote and the log does not hold yet, each as often as it was written.
     #[must_use]
-    pub fn buffered_blocks(&self) -> u64 {
-        self.cache.written_blocks() as u64
+    pub const fn buffered_blocks(&self) -> u64 {
+        self.buffered
     }
 
     /// Blocks with data.

@@ -29,6 +29,8 @@ pub(crate) struct Pending {
     pub(crate) is_answered: bool,
     /// Space that it takes and nothing of the volume took before, at the most, in sectors.
     pub(crate) promised: u64,
+    /// Blocks in memory that it counts for, until it has taken effect.
+    pub(crate) buffered: u64,
     /// Blocks that are in records already.
     pub(crate) taken: u64,
 }
@@ -49,6 +51,7 @@ impl Pending {
             number: 0,
             is_answered: false,
             promised: 0,
+            buffered: 0,
             taken: 0,
         }
     }

@@ -67,7 +67,10 @@ pub struct Volume {
     pub(crate) rebuild: Option<Rebuild>,
     pub(crate) cache: BlockCache,
     /// Blocks that may be answered before they are in the log.
-    pub(crate) buffered_max: usize,
+    pub(crate) buffered_max: u64,
+    /// Blocks of writes that have not taken effect: each as often as it was written, for each is in
+    /// memory and takes its space in the log.
+    pub(crate) buffered: u64,
     pub(crate) recycler: Recycler,
     packer: Option<Packer>,
     pub(crate) counters: Counters,
@@ -111,6 +114,7 @@ impl Volume {
             rebuild: None,
             cache: BlockCache::new(0),
             buffered_max: 0,
+            buffered: 0,
             recycler: Recycler::new(RECYCLED_BYTES),
             packer: Packer::new(superblock.compression),
             counters: Counters::default(),
@@ -184,7 +188,9 @@ impl Volume {
         self.promised += promised;
         let mut pending = Pending::new(tag, ExtentKind::Write, lba, blocks, fua);
         if self.buffered_max > 0 {
-            pending.is_answered = !fua && self.can_buffer(blocks as usize);
+            pending.is_answered = !fua && self.can_buffer(blocks);
+            pending.buffered = blocks;
+            self.buffered += blocks;
             pending.number = self.cache.write(lba, &data);
         }
         if pending.is_answered {
@@ -204,11 +210,11 @@ impl Volume {
 
     /// Whether a write may be answered before it is in the log: not if too many are, nor if there
     /// might be no space for it when its turn comes.
-    fn can_buffer(&self, blocks: usize) -> bool {
-        let buffered = self.cache.written_blocks() + blocks;
+    fn can_buffer(&self, blocks: u64) -> bool {
+        let buffered = self.buffered + blocks;
         let free = self.segments.free().saturating_sub(Segments::held() + 2);
         let room = u64::from(free) * u64::from(self.geometry.segment_blocks / 2);
-        buffered <= self.buffered_max && buffered as u64 <= room
+        buffered <= self.buffered_max.min(room)
     }
 
     /// Gives memory to a volume that has just been opened: bytes of what was read that are kept,
@@ -216,7 +222,7 @@ impl Volume {
     /// Such writes are answered at once; a flush waits for them, and a loss of power loses them.
     pub fn set_memory(&mut self, read_bytes: u64, write_bytes: u64) {
         self.cache = BlockCache::new(read_bytes);
-        self.buffered_max = (write_bytes / BLOCK as u64) as usize;
+        self.buffered_max = write_bytes / BLOCK as u64;
         self.log.gathers = self.buffered_max > 0;
     }
 
@@ -299,8 +305,9 @@ impl Volume {
             flight.header.origins.iter().for_each(|origin| self.segments.end_move(origin.segment));
             self.settle_cache(&flight);
             self.segments.land(flight.header.place.segment);
-            for Ack { tag, fua, is_answered, promised } in flight.acks {
+            for Ack { tag, fua, is_answered, promised, buffered } in flight.acks {
                 self.promised -= promised;
+                self.buffered -= buffered;
                 if fua {
                     self.flush(Waiting::Client(tag));
                 } else if !is_answered {
@@ -332,6 +339,7 @@ impl Volume {
             return;
         }
         self.failed = Some(why);
+        self.buffered = 0;
         let later = std::mem::take(&mut self.flush_later).into_iter().map(|(_, waiting)| waiting);
         let waiting = std::mem::take(&mut self.flush_next).into_iter().chain(later);
         let flushes = waiting.filter_map(|waiting| match waiting {
@@ -364,6 +372,7 @@ impl Volume {
         }
         if let Some(pending) = self.log.refuse_first() {
             self.promised -= pending.promised;
+            self.buffered -= pending.buffered;
             self.cache.applied(pending.lba, pending.blocks as u32, pending.number);
             self.cache.forget(pending.lba, pending.blocks);
             self.answer(pending.tag, Err(Fault::NoSpace));
