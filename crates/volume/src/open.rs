@@ -1,7 +1,7 @@
 //! Opening a volume: the newest superblock, its map, and the log from there on.
 
 use crate::create::{PAGES_AT_ONCE, cannot, write_map, write_superblock};
-use crate::disk::Disk;
+use crate::disk::{Disk, read_blocks};
 use crate::entry::{Entry, Span};
 use crate::error::OpenError;
 use crate::format::{DeviceRole, FORMAT_MAX, Flaw, Superblock, decode_page};
@@ -241,10 +241,9 @@ fn load_map(
         let mut copies = Vec::new();
         let mut failure = None;
         for (device, disk) in &mut *disks {
-            let mut pages = Pages::zeroed((end - first) as usize);
             let offset = geometry.page_offset(superblock.area, first);
-            match disk.read_at(offset, &mut pages) {
-                Ok(()) => copies.push(pages),
+            match read_blocks(&mut ***disk, offset, (end - first) as usize) {
+                Ok(copy) => copies.push(copy.pages),
                 Err(error) => failure = Some(cannot(*device, "read")(error)),
             }
             // Another copy is needed only where this one is damaged.

@@ -3,9 +3,11 @@
 //! Each stream leads from record to record and from segment to segment. Together they hold a
 //! record for each sequence number, up to the first that was not written whole; nothing after that
 //! one counts, for nothing after it was ever answered. A record that was durable, as a later
-//! header or the superblock says, and is not whole, was not torn by the crash but damaged since.
+//! header or the superblock says, and is not whole, was not torn by the crash but damaged since. A
+//! block that a device cannot read, while it reads others, is the same as one that is not whole.
 
 use crate::create::cannot;
+use crate::disk::{Copy, read_blocks};
 use crate::effect::apply;
 use crate::entry::Place;
 use crate::error::OpenError;
@@ -14,7 +16,7 @@ use crate::map::Map;
 use crate::open::{InSync, OpenOptions, Recovery};
 use crate::segments::Segments;
 use std::collections::VecDeque;
-use wattio_pages::{BLOCK, Pages};
+use wattio_pages::BLOCK;
 
 /// Blocks that are read at once.
 const CHUNK_BLOCKS: u32 = 256;
@@ -48,11 +50,11 @@ pub(crate) struct Reader<'a, 'b> {
     chunks: VecDeque<Chunk>,
 }
 
-/// Blocks of a segment, as each device has them; `None` if it cannot read them.
+/// Blocks of a segment, as each device has them; `None` if it cannot read any of them.
 struct Chunk {
     first: Place,
     blocks: u32,
-    copies: Vec<Option<Pages>>,
+    copies: Vec<Option<Copy>>,
 }
 
 /// The record with this sequence number, from whichever stream has it.
@@ -150,21 +152,20 @@ impl<'a, 'b> Reader<'a, 'b> {
         let headers = self.read_copies(place, 1)?;
         let header = headers.iter().flatten();
         let header = header
-            .map(|page| page.block(0))
+            .map(|copy| copy.pages.block(0))
             .find_map(|block| self.decode(block, place, generation));
         let Some(header) = header else { return Ok(None) };
         let blocks = header.blocks() as usize;
         let copies = self.read_copies(place, blocks)?;
         let volume = self.superblock.volume;
-        let good = |copy: &Option<Pages>| {
-            copy.as_ref().is_some_and(|pages| is_whole(pages, &header, volume))
-        };
+        let good =
+            |copy: &Option<Copy>| copy.as_ref().is_some_and(|copy| is_whole(copy, &header, volume));
         let whole = copies.iter().find(|copy| good(copy)).and_then(Option::as_ref);
         if let Some(whole) = whole {
             let offset = self.superblock.geometry.block_offset(place.segment, place.block);
             for ((device, disk), copy) in self.disks.iter_mut().zip(&copies) {
                 if self.repairs && !good(copy) {
-                    disk.write_at(offset, whole).map_err(cannot(*device, "written"))?;
+                    disk.write_at(offset, &whole.pages).map_err(cannot(*device, "written"))?;
                     self.resynced_blocks += blocks as u64;
                     self.chunks.clear();
                 }
@@ -191,11 +192,11 @@ impl<'a, 'b> Reader<'a, 'b> {
             for block in (from..blocks).step_by(CHUNK_BLOCKS as usize) {
                 let count = CHUNK_BLOCKS.min(blocks - block);
                 let copies = self.read_copies(Place::new(segment, block), count as usize)?;
-                for (pages, at) in
+                for (copy, at) in
                     copies.iter().flatten().flat_map(|it| (0..count).map(move |at| (it, at)))
                 {
                     let place = Place::new(segment, block + at);
-                    let header = self.decode(pages.block(at as usize), place, generation);
+                    let header = self.decode(copy.pages.block(at as usize), place, generation);
                     durable = durable.max(header.map_or(0, |header| header.durable));
                 }
             }
@@ -204,40 +205,37 @@ impl<'a, 'b> Reader<'a, 'b> {
     }
 
     /// Blocks from each device; an error if none can be read, for that says nothing of the log.
-    fn read_copies(
-        &mut self,
-        place: Place,
-        blocks: usize,
-    ) -> Result<Vec<Option<Pages>>, OpenError> {
+    fn read_copies(&mut self, place: Place, blocks: usize) -> Result<Vec<Option<Copy>>, OpenError> {
         let end = place.block + blocks as u32;
         let holds = |chunk: &&Chunk| {
             let (first, after) = (chunk.first, chunk.first.block + chunk.blocks);
             first.segment == place.segment && first.block <= place.block && end <= after
         };
         if self.chunks.iter().find(holds).is_none() {
-            let most = self.superblock.geometry.segment_blocks - place.block;
-            let chunk = match self.read_chunk(place, (blocks as u32).max(CHUNK_BLOCKS.min(most))) {
-                Ok(chunk) if chunk.copies.iter().all(Option::is_some) => chunk,
-                // A block that nobody asked for may be the one that cannot be read.
-                _ => self.read_chunk(place, blocks as u32)?,
-            };
+            let all = self.superblock.geometry.segment_blocks;
+            let at_once = CHUNK_BLOCKS.min(all).max(blocks as u32);
+            // Never few at a segment's end: others show whether it is the device that fails.
+            let first = Place::new(place.segment, place.block.min(all - at_once));
+            let chunk = self.read_chunk(first, at_once)?;
             self.chunks.truncate(CHUNKS - 1);
             self.chunks.push_front(chunk);
         }
         let Some(chunk) = self.chunks.iter().find(holds) else { return Ok(Vec::new()) };
-        let from = (place.block - chunk.first.block) as usize * BLOCK;
-        let cut = |pages: &Pages| Pages::from_slice(&pages.as_bytes()[from..from + blocks * BLOCK]);
-        Ok(chunk.copies.iter().map(|copy| copy.as_ref().map(cut)).collect())
+        let from = (place.block - chunk.first.block) as usize;
+        Ok(chunk.copies.iter().map(|copy| Some(copy.as_ref()?.part(from, blocks))).collect())
     }
 
     fn read_chunk(&mut self, first: Place, blocks: u32) -> Result<Chunk, OpenError> {
         let offset = self.superblock.geometry.block_offset(first.segment, first.block);
         let (mut copies, mut failure) = (Vec::new(), None);
         for (device, disk) in &mut *self.disks {
-            let mut pages = Pages::zeroed(blocks as usize);
-            let read = disk.read_at(offset, &mut pages);
-            copies.push(read.is_ok().then_some(pages));
-            failure = read.err().map(cannot(*device, "read")).or(failure);
+            match read_blocks(&mut ***disk, offset, blocks as usize) {
+                Ok(copy) => copies.push(Some(copy)),
+                Err(error) => {
+                    copies.push(None);
+                    failure = Some(cannot(*device, "read")(error));
+                }
+            }
         }
         match failure {
             Some(failure) if copies.iter().all(Option::is_none) => Err(failure),
@@ -262,8 +260,9 @@ impl<'a, 'b> Reader<'a, 'b> {
     }
 }
 
-fn is_whole(pages: &Pages, header: &Header, volume: VolumeId) -> bool {
+fn is_whole(Copy { pages, unreadable }: &Copy, header: &Header, volume: VolumeId) -> bool {
     let same = Header::decode(pages.block(0), volume, header.place).as_ref() == Some(header);
     let mut blocks = (1..pages.len_blocks()).zip(&header.checksums);
-    same && blocks.all(|(block, &crc)| crc32c::crc32c(pages.block(block)) == crc)
+    same && unreadable.is_empty()
+        && blocks.all(|(block, &crc)| crc32c::crc32c(pages.block(block)) == crc)
 }

@@ -2,8 +2,10 @@
 
 mod world;
 
-use wattio_volume::{Class, Compression, DeviceRole, Geometry, read_superblock};
-use world::{Plan, World};
+use wattio_volume::{
+    Class, Compression, DeviceRole, Geometry, OpenError, OpenOptions, Opened, open, read_superblock,
+};
+use world::{OPTIONS, Plan, World, boxed};
 
 const GEOMETRY: Geometry =
     Geometry { blocks: 2000, blocks_max: 8000, segments: 64, segment_blocks: 64 };
@@ -94,4 +96,60 @@ fn the_scrub_fills_in_what_a_rebuild_could_not_read() {
     world.flush_now();
     world.disks[0].kill();
     assert_eq!(damaged(&mut world, 10..40), [0; 0]);
+}
+
+fn opened(world: &World, options: &OpenOptions) -> Result<Opened, OpenError> {
+    open(boxed(&world.disks), options)
+}
+
+#[test]
+fn blocks_that_cannot_be_read_cost_no_more_of_the_log_than_damaged_ones() {
+    let mut world = world(1);
+    world.write_run_now(10, 10);
+    world.write_now(30);
+    let last = GEOMETRY.segment_blocks - 1;
+    // In the data of the first record, behind the last one, and the last one of the segment.
+    for block in [4, 33, last] {
+        world.disks[0].spoil(behind(&world, block));
+    }
+    let found = opened(&world, &OPTIONS).expect("all but these can be read");
+    assert_eq!((found.recovery.records, found.recovery.damaged_blocks), (2, 10));
+    world.volume = found.volume;
+    assert_eq!(damaged(&mut world, 10..31), [13]);
+    // Of a log that cannot be read at all nothing is known.
+    world.flush_now();
+    let superblock = read_superblock(&mut world.disks[0].clone(), 0).expect("a volume");
+    let segment = superblock.positions[0].segment;
+    for block in 0..GEOMETRY.segment_blocks {
+        world.disks[0].spoil(GEOMETRY.block_offset(segment, block));
+    }
+    let refused = opened(&world, &OPTIONS).err().expect("nothing is known of it");
+    assert!(matches!(refused, OpenError::Device { device: 0, .. }), "{refused}");
+}
+
+#[test]
+fn a_header_that_cannot_be_read_is_told_from_the_end_of_the_log() {
+    let mut world = world(1);
+    world.write_run_now(10, 10);
+    (30..33).for_each(|lba| world.write_now(lba));
+    world.disks[0].spoil(behind(&world, 11));
+    let refused = opened(&world, &OPTIONS).err().expect("records were durable");
+    assert!(matches!(refused, OpenError::DamagedLog { found: 1, .. }), "{refused}");
+    let options = OpenOptions { accept_loss: true, ..OPTIONS };
+    let found = opened(&world, &options).expect("the loss is accepted");
+    assert_eq!(found.recovery.records, 1);
+}
+
+#[test]
+fn a_page_of_the_map_that_cannot_be_read_is_a_damaged_one() {
+    let mut world = world(1);
+    (0..4).for_each(|page| world.write_now(page * 508));
+    world.reopen();
+    let superblock = read_superblock(&mut world.disks[0].clone(), 0).expect("a volume");
+    world.disks[0].spoil(GEOMETRY.page_offset(superblock.area, 1));
+    let refused = opened(&world, &OPTIONS).err().expect("the map is not whole");
+    assert!(matches!(refused, OpenError::DamagedMap { first: 508, last: 1015 }), "{refused}");
+    let options = OpenOptions { accept_loss: true, ..OPTIONS };
+    let found = opened(&world, &options).expect("the loss is accepted");
+    assert_eq!(found.recovery.damaged_blocks, 508);
 }
