@@ -8,6 +8,8 @@ use crate::request::{Fault, Piece};
 use crate::volume::{Purpose, Volume};
 use slab::Slab;
 use std::io;
+use std::ops::Range;
+use std::slice;
 use std::sync::Arc;
 use wattio_pages::{BLOCK, Pages, Recycler};
 
@@ -20,7 +22,9 @@ pub(crate) struct Reads {
 #[derive(Debug)]
 struct ClientRead {
     tag: u64,
+    /// What was asked for, and behind that the blocks of runs that were split.
     pieces: Vec<Wanted>,
+    asked: usize,
     waiting: u32,
     is_damaged: bool,
 }
@@ -29,6 +33,8 @@ struct ClientRead {
 enum Wanted {
     Ready(Piece),
     Run(Run),
+    /// A run of which no device has all blocks: each is asked for by itself, as these pieces.
+    Split(Range<usize>),
 }
 
 /// Blocks that lie one after another in the log.
@@ -84,7 +90,8 @@ impl Volume {
         let runs = pieces.iter().filter(|piece| matches!(piece, Wanted::Run(_))).count();
         let count = pieces.len();
         let waiting = runs as u32;
-        let read = self.reads.all.insert(ClientRead { tag, pieces, waiting, is_damaged });
+        let client = ClientRead { tag, pieces, asked: count, waiting, is_damaged };
+        let read = self.reads.all.insert(client);
         if waiting == 0 {
             return self.finish_read(read);
         }
@@ -143,7 +150,7 @@ impl Volume {
                 if is_read {
                     self.counters.damaged_blocks += 1;
                 }
-                if !self.issue_run(read, piece) {
+                if !self.issue_run(read, piece) && !self.split_run(read, piece) {
                     let read = &mut self.reads.all[read];
                     read.is_damaged = true;
                     read.waiting -= 1;
@@ -156,14 +163,45 @@ impl Volume {
         }
     }
 
+    /// Asks for each block of a run by itself: of two devices each may have what the other one does
+    /// not. `false` if that is no help.
+    fn split_run(&mut self, read: usize, piece: usize) -> bool {
+        let ClientRead { pieces, waiting, .. } = &mut self.reads.all[read];
+        let Wanted::Run(run) = &pieces[piece] else { return false };
+        if run.entries.len() < 2 || run.bad.count_ones() < 2 {
+            return false;
+        }
+        let single = |(lba, &entry): (u64, &Entry)| {
+            let entries = vec![entry];
+            Some(Wanted::Run(Run { lba, span: entry.span()?, entries, bad: 0 }))
+        };
+        let singles: Vec<Wanted> = (run.lba..).zip(&run.entries).filter_map(single).collect();
+        let parts = pieces.len()..pieces.len() + singles.len();
+        *waiting += singles.len() as u32 - 1;
+        pieces[piece] = Wanted::Split(parts.clone());
+        pieces.extend(singles);
+        for part in parts {
+            if !self.issue_run(read, part) {
+                let read = &mut self.reads.all[read];
+                read.is_damaged = true;
+                read.waiting -= 1;
+            }
+        }
+        true
+    }
+
     fn finish_read(&mut self, read: usize) {
         let read = self.reads.all.remove(read);
         if read.is_damaged {
             return self.answer(read.tag, Err(Fault::Io));
         }
-        let pieces = read.pieces.into_iter().filter_map(|piece| match piece {
-            Wanted::Ready(piece) => Some(piece),
-            Wanted::Run(_) => None,
+        let asked = read.pieces[..read.asked].iter().flat_map(|piece| match piece {
+            Wanted::Split(parts) => &read.pieces[parts.clone()],
+            piece => slice::from_ref(piece),
+        });
+        let pieces = asked.filter_map(|piece| match piece {
+            Wanted::Ready(piece) => Some(piece.clone()),
+            Wanted::Run(_) | Wanted::Split(_) => None,
         });
         let pieces = pieces.collect();
         self.answer(read.tag, Ok(pieces));

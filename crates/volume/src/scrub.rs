@@ -2,14 +2,14 @@
 
 use crate::collect::CHUNK_BLOCKS;
 use crate::devices::Part;
-use crate::entry::{Place, Span};
-use crate::format::{DeviceRole, Header};
-use crate::segments::Use;
+use crate::entry::{Entry, Place, Span};
+use crate::format::{DeviceRole, Header, VolumeId};
+use crate::segments::{Segment, Use};
 use crate::volume::{Purpose, Volume};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use wattio_pages::Pages;
+use wattio_pages::{BLOCK, Pages};
 
 /// A tour through all segments that hold data, from a segment drawn at random.
 #[derive(Debug, Default)]
@@ -18,6 +18,9 @@ pub(crate) struct Scrub {
     tour: Option<(u32, u32)>,
     /// The segment that is read, and the next record in it.
     at: Option<Place>,
+    /// Which use of the segment this is, and the sectors of live blocks that were found in it.
+    generation: u64,
+    found_sectors: u32,
     reading: Option<Chunk>,
     /// Segments in which something is known to be damaged, and can be repaired.
     visits: VecDeque<u32>,
@@ -31,8 +34,41 @@ pub(crate) struct Scrub {
 /// The same blocks from each device in sync.
 #[derive(Debug)]
 struct Chunk {
+    blocks: u32,
     waiting: u32,
-    copies: Vec<(u8, Option<Arc<Pages>>)>,
+    copies: Vec<Copy>,
+}
+
+/// Blocks as a device has them.
+#[derive(Debug)]
+struct Copy {
+    device: u8,
+    /// Those that were read, `None` for one that cannot be.
+    blocks: Vec<Option<Part>>,
+    /// Whether they are read one by one, for they could not be read at once.
+    is_by_one: bool,
+}
+
+impl Chunk {
+    /// Block `at` of a device; `None` if it cannot be read.
+    fn block(copy: &Copy, at: u32) -> Option<&[u8; BLOCK]> {
+        let part = copy.blocks.get(at as usize)?.as_ref()?;
+        Some(part.pages.block(part.blocks.start))
+    }
+
+    /// Whether any device could read any of it.
+    fn is_readable(&self) -> bool {
+        self.copies.iter().any(|copy| copy.blocks.iter().any(Option::is_some))
+    }
+
+    /// The newest header in block `at`, which lies at `place`: a device that was filled may have an
+    /// older one where the other could not be read.
+    fn header(&self, at: u32, place: Place, volume: VolumeId, segment: &Segment) -> Option<Header> {
+        let blocks = self.copies.iter().filter_map(|copy| Self::block(copy, at));
+        let headers = blocks.filter_map(|block| Header::decode(block, volume, place));
+        let headers = headers.filter(|header| segment.holds(header));
+        headers.max_by_key(|header| (header.generation, header.epoch, header.sequence))
+    }
 }
 
 impl Volume {
@@ -117,25 +153,35 @@ impl Volume {
         let found = self.segments.get(segment);
         if found.purpose == Use::Closed && found.live > 0 && found.unapplied == 0 {
             self.scrub.at = Some(Place::new(segment, 0));
+            self.scrub.generation = found.generation;
+            self.scrub.found_sectors = 0;
         }
+    }
+
+    /// Whether the segment that is read was used anew meanwhile.
+    fn is_used_anew(&self, segment: &Segment) -> bool {
+        segment.purpose != Use::Closed || segment.generation != self.scrub.generation
     }
 
     fn read_for_scrub(&mut self, place: Place) {
         let blocks = CHUNK_BLOCKS.min(self.geometry.segment_blocks - place.block);
-        // A segment that was emptied meanwhile may be used again.
-        if blocks < 2 || self.segments.get(place.segment).purpose != Use::Closed {
+        if self.is_used_anew(self.segments.get(place.segment)) {
             self.scrub.at = None;
             return;
         }
+        if blocks < 2 {
+            return self.end_segment(place.segment);
+        }
         let offset = self.geometry.block_offset(place.segment, place.block);
         let roles: Vec<DeviceRole> = self.devices.roles().to_vec();
-        let mut chunk = Chunk { waiting: 0, copies: Vec::new() };
+        let mut chunk = Chunk { blocks, waiting: 0, copies: Vec::new() };
         for (device, role) in (0..).zip(&roles) {
             if *role == DeviceRole::InSync {
                 let pages = Pages::zeroed(blocks as usize);
                 self.devices.read_from(Purpose::Scrub, device, offset, pages);
                 self.segments.pin(place.segment);
                 chunk.waiting += 1;
+                chunk.copies.push(Copy { device, blocks: Vec::new(), is_by_one: false });
             }
         }
         self.scrub.reading = Some(chunk);
@@ -143,84 +189,121 @@ impl Volume {
 
     pub(crate) fn scrub_read(&mut self, pages: io::Result<Pages>, device: u8) {
         let (Some(chunk), Some(place)) = (&mut self.scrub.reading, self.scrub.at) else { return };
+        let Some(copy) = chunk.copies.iter_mut().find(|copy| copy.device == device) else { return };
+        match pages {
+            Ok(pages) => {
+                let pages = Arc::new(pages);
+                let block = |at| Part { pages: Arc::clone(&pages), blocks: at..at + 1 };
+                copy.blocks.extend((0..pages.len_blocks()).map(|at| Some(block(at))));
+            }
+            Err(_) if copy.is_by_one => copy.blocks.push(None),
+            Err(_) => copy.is_by_one = true,
+        }
+        let next = copy.blocks.len() as u32;
+        if next < chunk.blocks {
+            let offset = self.geometry.block_offset(place.segment, place.block + next);
+            self.devices.read_from(Purpose::Scrub, device, offset, Pages::zeroed(1));
+            return;
+        }
         chunk.waiting -= 1;
-        chunk.copies.push((device, pages.ok().map(Arc::new)));
         self.segments.unpin(place.segment);
     }
 
     fn check_chunk(&mut self) {
         let (Some(chunk), Some(first)) = (self.scrub.reading.take(), self.scrub.at) else { return };
-        // Used anew meanwhile, it holds none of the headers that were read.
         let segment = self.segments.get(first.segment).clone();
-        let volume = self.superblock.volume;
-        let blocks = CHUNK_BLOCKS.min(self.geometry.segment_blocks - first.block);
+        if self.is_used_anew(&segment) {
+            self.scrub.at = None;
+            return;
+        }
+        if !chunk.is_readable() {
+            return self.end_segment(first.segment);
+        }
         let mut at = 0;
-        while at < blocks {
+        while at < chunk.blocks {
             let place = first.plus(at);
-            let read = |copy: &Arc<Pages>| {
-                Header::decode(copy.block(at as usize), volume, place)
-                    .filter(|header| segment.holds(header))
-            };
-            let Some(header) = chunk.copies.iter().flat_map(|(_, copy)| copy).find_map(read) else {
-                // Either the end of what was written, or a header that no device has: blocks
-                // behind that are found by garbage collection, in the map.
-                self.scrub.at = None;
-                return;
-            };
-            if at + header.blocks() > blocks {
+            let header = chunk.header(at, place, self.superblock.volume, &segment);
+            let blocks = header.as_ref().map_or(1, Header::blocks);
+            if at > 0 && at + blocks > chunk.blocks {
                 break;
             }
-            self.check_block(&chunk, at, place, |copy| read(copy).is_some(), true);
-            let live = self.live_blocks_of(&header);
-            for ((behind, &checksum), is_live) in (1..).zip(&header.checksums).zip(live) {
-                let block = at + behind;
-                let is_good =
-                    |copy: &Arc<Pages>| crc32c::crc32c(copy.block(block as usize)) == checksum;
-                self.check_block(&chunk, block, place.plus(behind), is_good, is_live);
-            }
-            at += header.blocks();
-            self.counters.scrubbed_blocks += u64::from(header.blocks());
+            // Behind a header that no device has the next one is looked for.
+            let checked = header.filter(|_| at + blocks <= chunk.blocks);
+            let checked = checked.is_some_and(|header| self.check_record(&chunk, at, &header));
+            let blocks = if checked { blocks } else { 1 };
+            at += blocks;
+            self.counters.scrubbed_blocks += u64::from(blocks);
         }
-        self.scrub.at = (at > 0).then(|| first.plus(at));
+        self.scrub.at = Some(first.plus(at));
     }
 
-    /// For each block behind a header, whether anything in it is live.
-    fn live_blocks_of(&self, header: &Header) -> Vec<bool> {
-        let mut live = vec![false; header.checksums.len()];
-        for (lba, written) in header.data() {
-            let is_live = self.map.get(lba).place() == written.place();
-            if let Some(Span { first, blocks }) = written.span().filter(|_| is_live) {
-                let from = first.block - header.place.block;
-                for behind in (from..from + blocks).filter_map(|block| block.checked_sub(1)) {
-                    live[behind as usize] = true;
-                }
+    /// Checks the blocks of a record, unless it may be an old one that was left there: it was written
+    /// since the volume was opened, or the map has some of it. Of one from before, other blocks than
+    /// those that the map has may be of a newer record by now.
+    fn check_record(&mut self, chunk: &Chunk, at: u32, header: &Header) -> bool {
+        let is_new = header.epoch == self.superblock.epoch;
+        let (live, live_sectors) = self.live_blocks_of(header);
+        if !is_new && live_sectors == 0 {
+            return false;
+        }
+        self.scrub.found_sectors += live_sectors;
+        let volume = self.superblock.volume;
+        let is_it = |block: &[u8; BLOCK]| {
+            Header::decode(block, volume, header.place).as_ref() == Some(header)
+        };
+        self.check_block(chunk, at, header.place, is_it, true);
+        for ((behind, &checksum), is_live) in (1..).zip(&header.checksums).zip(live) {
+            if is_new || is_live {
+                let is_good = |block: &[u8; BLOCK]| crc32c::crc32c(block) == checksum;
+                self.check_block(chunk, at + behind, header.place.plus(behind), is_good, is_live);
             }
         }
-        live
+        true
+    }
+
+    /// A segment has been read. Live blocks that no record was found for lie behind a header that no
+    /// device has: garbage collection finds them, in the map.
+    fn end_segment(&mut self, segment: u32) {
+        self.scrub.at = None;
+        if self.segments.get(segment).live > self.scrub.found_sectors {
+            self.scrub.found += 1;
+            self.counters.damaged_blocks += 1;
+        }
+    }
+
+    /// For each block behind a header, whether anything in it is live; and all sectors that are.
+    fn live_blocks_of(&self, header: &Header) -> (Vec<bool>, u32) {
+        let (mut live, mut sectors) = (vec![false; header.checksums.len()], 0);
+        let is_live = |&(lba, written): &(u64, Entry)| self.map.get(lba) == written;
+        for (_, written) in header.data().filter(is_live) {
+            sectors += written.sectors();
+            let Some(Span { first, blocks }) = written.span() else { continue };
+            let from = first.block - header.place.block;
+            for behind in (from..from + blocks).filter_map(|block| block.checked_sub(1)) {
+                live[behind as usize] = true;
+            }
+        }
+        (live, sectors)
     }
 
     /// Repairs a block from a copy that is good; counts it if there is none and it matters.
     fn check_block(
         &mut self,
         chunk: &Chunk,
-        block: u32,
+        at: u32,
         place: Place,
-        is_good: impl Fn(&Arc<Pages>) -> bool,
+        is_good: impl Fn(&[u8; BLOCK]) -> bool,
         matters: bool,
     ) {
-        let good = |copy: &Option<Arc<Pages>>| copy.as_ref().is_some_and(&is_good);
-        let bad = chunk.copies.iter().filter(|(_, copy)| !good(copy));
-        let bad = bad.fold(0, |bits, (device, _)| bits | 1 << device);
+        let good = |copy: &&Copy| Chunk::block(copy, at).is_some_and(&is_good);
+        let bad = chunk.copies.iter().filter(|copy| !good(copy));
+        let bad = bad.fold(0, |bits, copy| bits | 1 << copy.device);
         if bad == 0 {
             return;
         }
-        let source = chunk.copies.iter().find(|(_, copy)| good(copy));
-        match source.and_then(|(_, copy)| copy.as_ref()) {
-            Some(copy) => {
-                let block = block as usize;
-                let part = Part { pages: Arc::clone(copy), blocks: block..block + 1 };
-                self.repair(place, &part, bad);
-            }
+        let source = chunk.copies.iter().find(good);
+        match source.and_then(|copy| copy.blocks[at as usize].as_ref()) {
+            Some(part) => self.repair(place, part, bad),
             None if matters => {
                 self.scrub.found += 1;
                 self.counters.damaged_blocks += 1;

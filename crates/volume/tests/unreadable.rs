@@ -153,3 +153,72 @@ fn a_page_of_the_map_that_cannot_be_read_is_a_damaged_one() {
     let found = opened(&world, &options).expect("the loss is accepted");
     assert_eq!(found.recovery.damaged_blocks, 508);
 }
+
+/// Fills segments, so that those before are read by the scrub.
+fn close_segments(world: &mut World) {
+    (0..10).for_each(|_| world.write_run_now(1000, 100));
+}
+
+/// A run was accepted from one device or from the other, whole.
+#[test]
+fn each_block_of_a_read_comes_from_the_device_that_has_it() {
+    for is_by_bits in [true, false] {
+        let mut world = world(2);
+        world.write_run_now(10, 4);
+        for (device, block) in [(0, 1), (1, 4)] {
+            let offset = behind(&world, block);
+            let disk = world.disks[device].clone();
+            if is_by_bits {
+                disk.flip_bit(offset, &mut world.random);
+            } else {
+                disk.spoil(offset);
+            }
+        }
+        assert_eq!(world.read_now(10, 4).map(|blocks| blocks.len()), Ok(4));
+        assert_eq!(damaged(&mut world, 10..14), [0; 0]);
+    }
+}
+
+#[test]
+fn the_scrub_repairs_each_block_from_the_device_that_can_read_it() {
+    let mut world = world(2);
+    world.write_run_now(10, 30);
+    close_segments(&mut world);
+    for block in 0..=30 {
+        let device = block as usize % 2;
+        world.disks[device].spoil(behind(&world, block));
+    }
+    world.scrub();
+    world.flush_now();
+    assert_eq!((world.volume.scrub_tours(), world.volume.counters().repaired_blocks), ((1, 0), 31));
+    world.disks[0].kill();
+    assert_eq!(damaged(&mut world, 10..40), [0; 0]);
+}
+
+/// One header that no device has ended the scrub of its segment, and nobody was told.
+#[test]
+fn the_scrub_goes_on_behind_a_header_that_is_lost_and_tells_of_it() {
+    let mut world = world(2);
+    world.write_run_now(10, 10);
+    world.write_run_now(30, 10);
+    close_segments(&mut world);
+    // The header of the first record, and data of the second.
+    [(0, 0), (1, 0), (0, 15)].iter().for_each(|&(device, block): &(usize, u32)| {
+        world.disks[device].spoil(behind(&world, block));
+    });
+    world.scrub();
+    world.flush_now();
+    assert_eq!((world.volume.scrub_tours(), world.volume.counters().repaired_blocks), ((1, 1), 1));
+    world.disks[1].kill();
+    assert_eq!(damaged(&mut world, 10..40), [0; 0]);
+}
+
+#[test]
+fn the_scrub_tells_of_a_block_that_no_device_can_read() {
+    let mut world = world(1);
+    world.write_run_now(10, 10);
+    close_segments(&mut world);
+    world.disks[0].spoil(behind(&world, 3));
+    world.scrub();
+    assert_eq!(world.volume.scrub_tours(), (1, 1));
+}

@@ -298,6 +298,16 @@ impl World {
         }
     }
 
+    /// Blocks of a device's segments cannot be read any more, at random.
+    pub fn spoil_blocks(&mut self, device: usize, blocks: u32) {
+        let geometry = self.plan.geometry;
+        for _ in 0..blocks {
+            let segment = self.random.random_range(0..geometry.segments);
+            let block = self.random.random_range(0..geometry.segment_blocks);
+            self.disks[device].spoil(geometry.block_offset(segment, block));
+        }
+    }
+
     /// A whole tour of the scrub.
     pub fn scrub(&mut self) {
         let (tours, _) = self.volume.scrub_tours();

@@ -121,7 +121,8 @@ pub fn mirror(seeds: Range<u64>) {
     assert!(tally.resynced > 0 && tally.faults == 0, "{tally:?}");
 }
 
-/// Bits flip on one device at a time, and a scrub comes by before they flip on the other.
+/// Bits flip on one device at a time, or blocks cannot be read, and a scrub comes by before that
+/// happens on the other; perhaps the power fails in between.
 pub fn damaged_mirror(seeds: Range<u64>) {
     let run = |seed| {
         let mut world = World::new(plan(seed, 2));
@@ -129,8 +130,13 @@ pub fn damaged_mirror(seeds: Range<u64>) {
             (0..400).for_each(|_| world.step());
             world.reopen();
             world.flip_bits(round % 2, 20);
+            world.spoil_blocks(round % 2, 20);
             (0..400).for_each(|_| world.step());
-            world.settle();
+            if seed % 4 < 2 {
+                world.settle()
+            } else {
+                world.crash()
+            }
             world.scrub();
         }
         world.reopen();
