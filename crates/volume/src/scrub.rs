@@ -21,6 +21,8 @@ pub(crate) struct Scrub {
     /// Which use of the segment this is, and the sectors of live blocks that were found in it.
     generation: u64,
     found_sectors: u32,
+    /// Where its records end that had taken effect when its turn came.
+    end: u32,
     reading: Option<Chunk>,
     /// Segments in which something is known to be damaged, and can be repaired.
     visits: VecDeque<u32>,
@@ -151,25 +153,36 @@ impl Volume {
 
     fn visit(&mut self, segment: u32) {
         let found = self.segments.get(segment);
-        if found.purpose == Use::Closed && found.live > 0 && found.unapplied == 0 {
+        let end = match found.purpose {
+            Use::Closed if found.unapplied == 0 => self.geometry.segment_blocks,
+            Use::Open => {
+                let positions = self.log.positions();
+                let at = positions.iter().find(|at| at.segment == segment);
+                at.map_or(0, |at| at.block)
+            }
+            _ => 0,
+        };
+        if end > 0 && found.live > 0 {
             self.scrub.at = Some(Place::new(segment, 0));
             self.scrub.generation = found.generation;
             self.scrub.found_sectors = 0;
+            self.scrub.end = end;
         }
     }
 
     /// Whether the segment that is read was used anew meanwhile.
     fn is_used_anew(&self, segment: &Segment) -> bool {
-        segment.purpose != Use::Closed || segment.generation != self.scrub.generation
+        !matches!(segment.purpose, Use::Open | Use::Closed)
+            || segment.generation != self.scrub.generation
     }
 
     fn read_for_scrub(&mut self, place: Place) {
-        let blocks = CHUNK_BLOCKS.min(self.geometry.segment_blocks - place.block);
+        let blocks = CHUNK_BLOCKS.min(self.scrub.end - place.block);
         if self.is_used_anew(self.segments.get(place.segment)) {
             self.scrub.at = None;
             return;
         }
-        if blocks < 2 {
+        if blocks == 0 {
             return self.end_segment(place.segment);
         }
         let offset = self.geometry.block_offset(place.segment, place.block);
@@ -265,7 +278,9 @@ impl Volume {
     /// device has: garbage collection finds them, in the map.
     fn end_segment(&mut self, segment: u32) {
         self.scrub.at = None;
-        if self.segments.get(segment).live > self.scrub.found_sectors {
+        // To others more has been added meanwhile.
+        let is_all = self.scrub.end == self.geometry.segment_blocks;
+        if is_all && self.segments.get(segment).live > self.scrub.found_sectors {
             self.scrub.found += 1;
             self.counters.damaged_blocks += 1;
         }

@@ -11,6 +11,10 @@ const GEOMETRY: Geometry =
     Geometry { blocks: 2000, blocks_max: 8000, segments: 64, segment_blocks: 64 };
 
 fn world(devices: usize) -> World {
+    compressed(devices, Compression::None)
+}
+
+fn compressed(devices: usize, compression: Compression) -> World {
     World::new(Plan {
         seed: 1,
         geometry: GEOMETRY,
@@ -20,7 +24,7 @@ fn world(devices: usize) -> World {
         background: 1.0,
         memory: (0, 0),
         checkpoints: 1.0,
-        compression: Compression::None,
+        compression,
     })
 }
 
@@ -193,6 +197,22 @@ fn the_scrub_repairs_each_block_from_the_device_that_can_read_it() {
     assert_eq!((world.volume.scrub_tours(), world.volume.counters().repaired_blocks), ((1, 0), 31));
     world.disks[0].kill();
     assert_eq!(damaged(&mut world, 10..40), [0; 0]);
+}
+
+/// What is never overwritten may lie for years in a segment that is not full.
+#[test]
+fn the_scrub_reads_what_lies_in_a_segment_that_is_still_written_to() {
+    for compression in Compression::ALL {
+        let mut world = compressed(2, compression);
+        world.write_run_now(10, 10);
+        world.write_now(30);
+        [1, 4].map(|block| behind(&world, block)).iter().for_each(|&at| world.disks[0].spoil(at));
+        world.scrub();
+        world.flush_now();
+        assert_eq!(world.volume.counters().repaired_blocks, 2);
+        world.disks[1].kill();
+        assert_eq!(damaged(&mut world, 10..31), [0; 0]);
+    }
 }
 
 /// One header that no device has ended the scrub of its segment, and nobody was told.
