@@ -119,7 +119,8 @@ pub struct ExportConfig {
     /// Whether clients may not write. Default: `false`.
     #[serde(default)]
     pub read_only: bool,
-    /// Whether it is served even if one of its devices is missing. Default: `false`.
+    /// Whether it is served even if one of its devices is missing, or fails while it is opened.
+    /// Default: `false`.
     #[serde(default)]
     pub accept_missing: bool,
     /// Whether it is served even if data that was durable is lost: blocks that cannot be known read

@@ -50,7 +50,14 @@ pub(crate) fn open_volume(wanted: &Volume) -> Result<Opened, ServerError> {
             continue;
         };
         if volume.roles()[number] == DeviceRole::Out {
-            fill(&wanted.export, &mut candidate.device, needed)?;
+            match fill(&wanted.export, &mut candidate.device, needed) {
+                Err(error @ DeviceError::System { .. }) if wanted.open.accept_missing => {
+                    goes_without(&wanted.export, &error);
+                    devices.push(None);
+                    continue;
+                }
+                filled => filled?,
+            }
             volume.begin_rebuild(number as u8);
         }
         devices.push(Some(candidate.device));
@@ -59,13 +66,13 @@ pub(crate) fn open_volume(wanted: &Volume) -> Result<Opened, ServerError> {
 }
 
 fn candidates(wanted: &Volume) -> Result<Vec<Candidate>, ServerError> {
-    let mut candidates = Vec::new();
+    let wrong = |error| ServerError::Volume { export: wanted.export.clone(), error };
+    let (mut candidates, mut failure) = (Vec::new(), None);
     for (at, path) in wanted.devices.iter().enumerate() {
         let mut device = match Device::open_within(path, Access::Own, PATIENCE) {
             Ok(device) => device,
             Err(error @ DeviceError::System { .. }) if wanted.open.accept_missing => {
-                let export = &wanted.export;
-                log(Priority::Warning, &format!("export `{export}`: goes on without: {error}"));
+                goes_without(&wanted.export, &error);
                 continue;
             }
             Err(error) => return Err(error.into()),
@@ -81,13 +88,26 @@ fn candidates(wanted: &Volume) -> Result<Vec<Candidate>, ServerError> {
                 refuse_foreign(&mut device)?;
                 None
             }
-            Err(error) => {
-                return Err(ServerError::Volume { export: wanted.export.clone(), error });
+            // As good as missing.
+            Err(error @ OpenError::Device { .. })
+                if wanted.open.accept_missing && wanted.devices.len() > 1 =>
+            {
+                goes_without(&wanted.export, &error);
+                failure = failure.or(Some(error));
+                continue;
             }
+            Err(error) => return Err(wrong(error)),
         };
         candidates.push(Candidate { device, superblock });
     }
-    Ok(candidates)
+    match failure {
+        Some(error) if candidates.is_empty() => Err(wrong(error)),
+        _ => Ok(candidates),
+    }
+}
+
+fn goes_without(export: &str, error: &dyn std::error::Error) {
+    log(Priority::Warning, &format!("export `{export}`: goes on without: {error}"));
 }
 
 /// What somebody else has on a device is not overwritten.
@@ -100,7 +120,7 @@ fn refuse_foreign(device: &mut Device) -> Result<(), ServerError> {
     }
 }
 
-fn fill(export: &str, device: &mut Device, needed: u64) -> Result<(), ServerError> {
+fn fill(export: &str, device: &mut Device, needed: u64) -> Result<(), DeviceError> {
     device.reserve(needed)?;
     let path = device.path().display();
     log(Priority::Warning, &format!("export `{export}`: {path} is filled from the other device"));

@@ -17,7 +17,8 @@ use wattio_pages::Pages;
 pub struct OpenOptions {
     /// Memory that the map may take.
     pub map_bytes_max: u64,
-    /// Whether it is opened though a device is missing: what is written then has one copy.
+    /// Whether it is opened though a device is missing, or fails while it is opened: what is written
+    /// then has one copy.
     pub accept_missing: bool,
     /// Whether it is opened though durable data is lost: blocks that cannot be known read as
     /// errors, and a log that is damaged ends where the damage begins.
@@ -65,11 +66,12 @@ type Disks = Vec<Option<Box<dyn Disk>>>;
 /// When there is no volume, it is damaged, of another version, incomplete, or too large.
 pub fn open(given: Vec<Box<dyn Disk>>, options: &OpenOptions) -> Result<Opened, OpenError> {
     let found = look(given, options, true)?;
-    let Inspected { mut superblock, mut map, mut segments, recovery, mut disks } = found;
-    let mut in_sync = in_sync(&mut disks);
+    let Inspected { mut superblock, mut map, mut segments, mut recovery, mut disks } = found;
     if !recovery.was_clean {
         superblock.area = 1 - superblock.area;
-        write_map(&mut in_sync, &superblock, &map)?;
+        while let Err(error) = write_map(&mut in_sync(&mut disks), &superblock, &map) {
+            go_without(error, &mut superblock, &mut disks, options)?;
+        }
         (0..superblock.geometry.map_pages()).for_each(|page| map.written(page, superblock.area));
     }
     for position in superblock.positions {
@@ -80,7 +82,13 @@ pub fn open(given: Vec<Box<dyn Disk>>, options: &OpenOptions) -> Result<Opened, 
     superblock.number += 1;
     superblock.epoch += 1;
     superblock.is_clean = false;
-    write_superblock(&mut in_sync, &superblock)?;
+    while let Err(error) = write_superblock(&mut in_sync(&mut disks), &superblock) {
+        go_without(error, &mut superblock, &mut disks, options)?;
+        // A device may have one of this number, which says that the one that failed counts; and the
+        // last superblock from before stays where it is, in the other slot.
+        superblock.number += 2;
+    }
+    recovery.devices_out = devices_out(&superblock);
     let volume = Volume::new(superblock, map, segments);
     Ok(Opened { volume, recovery, disks })
 }
@@ -110,24 +118,64 @@ fn look(
     repairs: bool,
 ) -> Result<Inspected, OpenError> {
     let (mut superblock, mut disks) = identify(given, options)?;
-    let geometry = superblock.geometry;
-    let needed = geometry.map_bytes();
+    let needed = superblock.geometry.map_bytes();
     if needed > options.map_bytes_max {
         return Err(OpenError::Memory { needed, limit: options.map_bytes_max });
     }
-    let out = superblock.roles.iter().filter(|&&role| role != DeviceRole::InSync).count();
-    let mut recovery =
-        Recovery { was_clean: superblock.is_clean, devices_out: out as u8, ..Recovery::default() };
-    let mut in_sync = in_sync(&mut disks);
-    let mut map = load_map(&mut in_sync, &superblock, options, &mut recovery)?;
-    let mut segments = Segments::new(&geometry, superblock.epoch + 1);
+    loop {
+        match recover(&superblock, &mut disks, options, repairs) {
+            Ok((superblock, map, segments, recovery)) => {
+                return Ok(Inspected { superblock, map, segments, recovery, disks });
+            }
+            Err(error) => go_without(error, &mut superblock, &mut disks, options)?,
+        }
+    }
+}
+
+/// The volume as a superblock and the log after it have it: the superblock that says so, the map,
+/// its segments, and what was found.
+fn recover(
+    from: &Superblock,
+    disks: &mut Disks,
+    options: &OpenOptions,
+    repairs: bool,
+) -> Result<(Superblock, Map, Segments, Recovery), OpenError> {
+    let geometry = from.geometry;
+    let (was_clean, devices_out) = (from.is_clean, devices_out(from));
+    let mut recovery = Recovery { was_clean, devices_out, ..Recovery::default() };
+    let mut in_sync = in_sync(disks);
+    let mut map = load_map(&mut in_sync, from, options, &mut recovery)?;
+    let mut segments = Segments::new(&geometry, from.epoch + 1);
     count_live(&map, &geometry, &mut segments);
-    if !superblock.is_clean {
-        let from = superblock.clone();
-        let reader = Reader::new(&mut in_sync, &from, repairs);
+    let mut superblock = from.clone();
+    if !was_clean {
+        let reader = Reader::new(&mut in_sync, from, repairs);
         reader.replay(&mut superblock, &mut map, &mut segments, options, &mut recovery)?;
     }
-    Ok(Inspected { superblock, map, segments, recovery, disks })
+    Ok((superblock, map, segments, recovery))
+}
+
+/// Goes on without a device that fails, if that was asked for and another one is left.
+fn go_without(
+    error: OpenError,
+    superblock: &mut Superblock,
+    disks: &mut Disks,
+    options: &OpenOptions,
+) -> Result<(), OpenError> {
+    match error {
+        OpenError::Device { device, .. }
+            if options.accept_missing && disks.iter().flatten().count() > 1 =>
+        {
+            disks[device] = None;
+            superblock.roles[device] = DeviceRole::Out;
+            Ok(())
+        }
+        error => Err(error),
+    }
+}
+
+fn devices_out(superblock: &Superblock) -> u8 {
+    superblock.roles.iter().filter(|&&role| role != DeviceRole::InSync).count() as u8
 }
 
 fn in_sync(disks: &mut Disks) -> InSync<'_> {
@@ -170,13 +218,18 @@ fn identify(
     given: Vec<Box<dyn Disk>>,
     options: &OpenOptions,
 ) -> Result<(Superblock, Disks), OpenError> {
-    let (mut found, mut blank) = (Vec::new(), None);
+    let (mut found, mut blank, mut failure) = (Vec::new(), None, None);
     for (device, mut disk) in given.into_iter().enumerate() {
         let superblock = match read_superblock(&mut *disk, device) {
             Ok(superblock) => superblock,
             // A new device beside one that holds the volume: it is to be filled.
             Err(OpenError::NoVolume(device)) => {
                 blank = blank.or(Some(device));
+                continue;
+            }
+            // As good as missing.
+            Err(error @ OpenError::Device { .. }) if options.accept_missing => {
+                failure = failure.or(Some(error));
                 continue;
             }
             Err(error) => return Err(error),
@@ -188,7 +241,7 @@ fn identify(
         found.push((superblock, disk));
     }
     let Some(first) = found.first().map(|(superblock, _)| superblock.volume) else {
-        return Err(OpenError::NoVolume(blank.unwrap_or(0)));
+        return Err(failure.unwrap_or(OpenError::NoVolume(blank.unwrap_or(0))));
     };
     if let Some(device) = found.iter().position(|(superblock, _)| superblock.volume != first) {
         let found = found[device].0.volume;

@@ -242,3 +242,54 @@ fn the_scrub_tells_of_a_block_that_no_device_can_read() {
     world.scrub();
     assert_eq!(world.volume.scrub_tours(), (1, 1));
 }
+
+#[test]
+fn a_mirror_is_opened_without_a_device_that_cannot_be_read() {
+    let mut world = world(2);
+    world.write_now(5);
+    world.disks[1].kill();
+    let strict = OpenOptions { accept_missing: false, ..OPTIONS };
+    let refused = opened(&world, &strict).err().expect("this must be asked for");
+    assert!(matches!(refused, OpenError::Device { device: 1, .. }), "{refused}");
+    let found = opened(&world, &OPTIONS).expect("the other one has everything");
+    assert_eq!(found.volume.roles(), [DeviceRole::InSync, DeviceRole::Out]);
+    assert!(found.disks[1].is_none() && found.recovery.devices_out == 1);
+    world.disks[0].kill();
+    let refused = opened(&world, &OPTIONS).err().expect("none can be read");
+    assert!(matches!(refused, OpenError::Device { .. }), "{refused}");
+}
+
+/// Either device fails while a mirror is opened, after each thing that is asked of it: nothing is
+/// lost, and it does not count when it is there again.
+#[test]
+fn a_mirror_is_opened_without_a_device_that_fails_meanwhile() {
+    for (failing, was_closed) in [(0, false), (1, false), (0, true), (1, true)] {
+        let (mut things, mut dropped) = (0, 0);
+        loop {
+            let mut world = world(2);
+            (0..100).for_each(|_| world.step());
+            world.settle();
+            world.flush_now();
+            if was_closed {
+                world.reopen();
+            }
+            world.disks[failing].fail_power_after(Some(things));
+            let found = opened(&world, &OPTIONS).expect("the other one has everything");
+            world.disks[failing].fail_power_after(None);
+            if found.recovery.devices_out == 0 {
+                break;
+            }
+            let mut roles = [DeviceRole::InSync; 2];
+            roles[failing] = DeviceRole::Out;
+            assert_eq!(found.volume.roles(), roles);
+            world.volume = found.volume;
+            world.write_now(5);
+            let found = opened(&world, &OPTIONS).expect("the other one says so");
+            assert_eq!(found.volume.roles(), roles, "after {things} things");
+            (things, dropped) = (things + 1, dropped + 1);
+            world.disks[failing].kill();
+            world.crash();
+        }
+        assert!(dropped > 5, "{dropped}");
+    }
+}

@@ -410,5 +410,7 @@ pub fn boxed(disks: &[SimDisk]) -> Vec<Box<dyn wattio_volume::Disk>> {
 
 pub fn open_on(disks: &[SimDisk]) -> Result<(Volume, Recovery), OpenError> {
     let alive: Vec<_> = disks.iter().filter(|disk| !disk.is_dead()).cloned().collect();
-    open(boxed(&alive), &OPTIONS).map(|opened| (opened.volume, opened.recovery))
+    // A loss of power, which disks tell of one after another, costs no device.
+    let options = OpenOptions { accept_missing: alive.len() < disks.len(), ..OPTIONS };
+    open(boxed(&alive), &options).map(|opened| (opened.volume, opened.recovery))
 }
