@@ -29,7 +29,7 @@ pub struct Counters {
     pub damaged_blocks: u64,
     /// Blocks that were copied to a device that is being filled.
     pub rebuilt_blocks: u64,
-    /// Blocks that were repaired from the other device.
+    /// Blocks that were repaired from the other device, or from memory: pages of the map.
     pub repaired_blocks: u64,
 }
 

@@ -37,6 +37,7 @@ mod replay;
 mod request;
 mod resize;
 mod scrub;
+mod scrub_map;
 mod segments;
 mod volume;
 

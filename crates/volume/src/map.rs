@@ -44,6 +44,10 @@ impl Bits {
         *word &= !bit;
     }
 
+    fn has(&self, at: usize) -> bool {
+        self.words[at / 64] & (1 << (at % 64)) != 0
+    }
+
     /// The first one that is set, at `from` or after it.
     fn next(&self, from: usize) -> Option<usize> {
         let mut word = from / 64;
@@ -138,6 +142,16 @@ impl Map {
     /// An area of the device has a page as it is.
     pub(crate) fn written(&mut self, page: u64, area: usize) {
         self.dirty[area].clear(page as usize);
+    }
+
+    /// An area of some device does not have a page as it is.
+    pub(crate) fn damaged(&mut self, page: u64, area: usize) {
+        self.dirty[area].set(page as usize);
+    }
+
+    /// Whether an area does not have a page as it is.
+    pub(crate) fn is_dirty(&self, area: usize, page: u64) -> bool {
+        self.dirty[area].has(page as usize)
     }
 
     /// The first page at `from` or after it that an area does not have as it is.

@@ -309,16 +309,21 @@ fn load_map(
                 break;
             }
         }
+        let is_everywhere = failure.is_none();
         if let Some(failure) = failure.filter(|_| copies.is_empty()) {
             return Err(failure);
         }
         for page in first..end {
             let at = (page - first) as usize;
-            let mut entries = copies
-                .iter()
-                .filter_map(|copy| decode_page(copy.block(at), superblock.volume, page));
-            if let Some(entries) = entries.next().filter(|entries| are_inside(entries, &geometry)) {
+            let decode = |copy: &Pages| decode_page(copy.block(at), superblock.volume, page);
+            let found: Vec<Option<Vec<Entry>>> = copies.iter().map(decode).collect();
+            let is_whole = is_everywhere && found.iter().all(Option::is_some);
+            let entries = found.into_iter().flatten().next();
+            if let Some(entries) = entries.filter(|entries| are_inside(entries, &geometry)) {
                 map.load(page, superblock.area, &entries);
+                if !is_whole {
+                    map.damaged(page, superblock.area);
+                }
             } else {
                 let blocks = page * PAGE_ENTRIES..((page + 1) * PAGE_ENTRIES).min(geometry.blocks);
                 if !options.accept_loss {

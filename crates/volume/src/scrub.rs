@@ -1,9 +1,12 @@
-//! The scrub: reads everything once in a while, from every device, and repairs what it can.
+//! The scrub: reads everything once in a while, from every device, and repairs what it can. First
+//! the segments, then the map (`scrub_map.rs`).
 
 use crate::collect::CHUNK_BLOCKS;
 use crate::devices::Part;
 use crate::entry::{Entry, Place, Span};
 use crate::format::{DeviceRole, Header, VolumeId};
+use crate::geometry::BLOCK_BYTES;
+use crate::scrub_map::MapScrub;
 use crate::segments::{Segment, Use};
 use crate::volume::{Purpose, Volume};
 use std::collections::VecDeque;
@@ -15,7 +18,7 @@ use wattio_pages::{BLOCK, Pages};
 #[derive(Debug, Default)]
 pub(crate) struct Scrub {
     /// Which segment the tour began at, and how many it has visited.
-    tour: Option<(u32, u32)>,
+    pub(crate) tour: Option<(u32, u32)>,
     /// The segment that is read, and the next record in it.
     at: Option<Place>,
     /// Which use of the segment this is, and the sectors of live blocks that were found in it.
@@ -23,7 +26,8 @@ pub(crate) struct Scrub {
     found_sectors: u32,
     /// Where its records end that had taken effect when its turn came.
     end: u32,
-    reading: Option<Chunk>,
+    pub(crate) reading: Option<Chunk>,
+    pub(crate) map: MapScrub,
     /// Segments in which something is known to be damaged, and can be repaired.
     visits: VecDeque<u32>,
     /// Whether the segment that is read is one of those, and not the tour's next.
@@ -35,15 +39,17 @@ pub(crate) struct Scrub {
 
 /// The same blocks from each device in sync.
 #[derive(Debug)]
-struct Chunk {
-    blocks: u32,
+pub(crate) struct Chunk {
+    /// Where they lie on a device, in bytes.
+    offset: u64,
+    pub(crate) blocks: u32,
     waiting: u32,
-    copies: Vec<Copy>,
+    pub(crate) copies: Vec<Copy>,
 }
 
 /// Blocks as a device has them.
 #[derive(Debug)]
-struct Copy {
+pub(crate) struct Copy {
     device: u8,
     /// Those that were read, `None` for one that cannot be.
     blocks: Vec<Option<Part>>,
@@ -53,7 +59,7 @@ struct Copy {
 
 impl Chunk {
     /// Block `at` of a device; `None` if it cannot be read.
-    fn block(copy: &Copy, at: u32) -> Option<&[u8; BLOCK]> {
+    pub(crate) fn block(copy: &Copy, at: u32) -> Option<&[u8; BLOCK]> {
         let part = copy.blocks.get(at as usize)?.as_ref()?;
         Some(part.pages.block(part.blocks.start))
     }
@@ -80,6 +86,7 @@ impl Volume {
             let origin = (random % u64::from(self.geometry.segments)) as u32;
             self.scrub.tour = Some((origin, 0));
             self.scrub.found = 0;
+            self.scrub.map = MapScrub::default();
         }
     }
 
@@ -95,7 +102,7 @@ impl Volume {
     /// under way.
     #[must_use]
     pub fn has_repairs(&self) -> bool {
-        let is_reading = self.scrub.at.is_some() || self.scrub.reading.is_some();
+        let is_reading = self.scrub.at.is_some();
         !self.scrub.visits.is_empty() || (self.scrub.is_visiting && is_reading)
     }
 
@@ -124,6 +131,7 @@ impl Volume {
         }
         match &self.scrub.reading {
             Some(chunk) if chunk.waiting > 0 => return false,
+            Some(_) if self.scrub.at.is_none() => self.check_pages(),
             Some(_) => self.check_chunk(),
             None => match self.scrub.at {
                 Some(place) => self.read_for_scrub(place),
@@ -142,9 +150,7 @@ impl Volume {
         }
         let Some((origin, visited)) = &mut self.scrub.tour else { return };
         if *visited == self.geometry.segments {
-            self.scrub.tour = None;
-            self.scrub.tours += 1;
-            return;
+            return self.read_pages();
         }
         let segment = (*origin + *visited) % self.geometry.segments;
         *visited += 1;
@@ -186,22 +192,29 @@ impl Volume {
             return self.end_segment(place.segment);
         }
         let offset = self.geometry.block_offset(place.segment, place.block);
+        let copies = self.read_chunk(offset, blocks);
+        (0..copies).for_each(|_| self.segments.pin(place.segment));
+    }
+
+    /// Reads blocks from each device in sync; returns from how many.
+    pub(crate) fn read_chunk(&mut self, offset: u64, blocks: u32) -> u32 {
         let roles: Vec<DeviceRole> = self.devices.roles().to_vec();
-        let mut chunk = Chunk { blocks, waiting: 0, copies: Vec::new() };
+        let mut chunk = Chunk { offset, blocks, waiting: 0, copies: Vec::new() };
         for (device, role) in (0..).zip(&roles) {
             if *role == DeviceRole::InSync {
                 let pages = Pages::zeroed(blocks as usize);
                 self.devices.read_from(Purpose::Scrub, device, offset, pages);
-                self.segments.pin(place.segment);
                 chunk.waiting += 1;
                 chunk.copies.push(Copy { device, blocks: Vec::new(), is_by_one: false });
             }
         }
+        let copies = chunk.waiting;
         self.scrub.reading = Some(chunk);
+        copies
     }
 
     pub(crate) fn scrub_read(&mut self, pages: io::Result<Pages>, device: u8) {
-        let (Some(chunk), Some(place)) = (&mut self.scrub.reading, self.scrub.at) else { return };
+        let Some(chunk) = &mut self.scrub.reading else { return };
         let Some(copy) = chunk.copies.iter_mut().find(|copy| copy.device == device) else { return };
         match pages {
             Ok(pages) => {
@@ -214,12 +227,14 @@ impl Volume {
         }
         let next = copy.blocks.len() as u32;
         if next < chunk.blocks {
-            let offset = self.geometry.block_offset(place.segment, place.block + next);
+            let offset = chunk.offset + u64::from(next) * BLOCK_BYTES;
             self.devices.read_from(Purpose::Scrub, device, offset, Pages::zeroed(1));
             return;
         }
         chunk.waiting -= 1;
-        self.segments.unpin(place.segment);
+        if let Some(place) = self.scrub.at {
+            self.segments.unpin(place.segment);
+        }
     }
 
     fn check_chunk(&mut self) {

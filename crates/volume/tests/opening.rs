@@ -176,6 +176,46 @@ fn a_damaged_map_is_refused_unless_the_loss_is_accepted_and_then_only_its_blocks
     assert!(world.read_now(508, 1).is_ok(), "what is written anew is well again");
 }
 
+/// The map of a volume that is open, damaged in one page of the area that counts.
+fn damage_map(world: &World, device: usize) {
+    let superblock = read_superblock(&mut world.disks[0].clone(), 0).expect("a volume");
+    overwrite(&world.disks[device], GEOMETRY.page_offset(superblock.area, 1), 7);
+}
+
+/// Whether a device has the map after each of two checkpoints, so that either area counts once.
+fn has_map(world: &mut World, device: usize) -> bool {
+    (0..2).all(|_| {
+        world.checkpoint();
+        check(boxed(&world.disks[device..=device]), &OPTIONS, |_, _| ()).is_ok()
+    })
+}
+
+/// Another device had the page, and nobody wrote it again where it was damaged.
+#[test]
+fn a_page_of_the_map_that_was_damaged_on_a_device_is_written_again() {
+    let mut world = world(2);
+    (0..4).for_each(|page| world.write_now(page * 508));
+    world.reopen();
+    damage_map(&world, 0);
+    world.volume = open(boxed(&world.disks), &OPTIONS).expect("the other one has it").volume;
+    assert!(has_map(&mut world, 0));
+}
+
+#[test]
+fn the_scrub_finds_damaged_pages_of_the_map() {
+    for (devices, damaged) in [(1, 0), (2, 0), (2, 1)] {
+        let mut world = world(devices);
+        (0..4).for_each(|page| world.write_now(page * 508));
+        world.reopen();
+        damage_map(&world, damaged);
+        world.scrub();
+        assert_eq!(world.volume.counters().repaired_blocks, 1);
+        assert!(has_map(&mut world, damaged));
+        world.scrub();
+        assert_eq!(world.volume.counters().repaired_blocks, 1, "it is repaired");
+    }
+}
+
 #[test]
 fn a_check_finds_what_is_damaged_and_changes_nothing() {
     let mut world = world(2);

@@ -308,6 +308,31 @@ impl World {
         }
     }
 
+    /// Pages of the map, in both areas, are damaged or cannot be read any more, at random.
+    pub fn damage_map(&mut self, device: usize, pages: u32) {
+        let geometry = self.plan.geometry;
+        for _ in 0..pages {
+            let area = self.random.random_range(0..2);
+            let page = self.random.random_range(0..geometry.map_pages());
+            let offset = geometry.page_offset(area, page);
+            if self.random.random_bool(0.5) {
+                self.disks[device].flip_bit(offset, &mut self.random);
+            } else {
+                self.disks[device].spoil(offset);
+            }
+        }
+    }
+
+    /// A whole checkpoint.
+    pub fn checkpoint(&mut self) {
+        let before = self.volume.counters().checkpoints;
+        self.volume.begin_checkpoint();
+        while self.volume.counters().checkpoints == before {
+            self.volume.background(Class::Checkpoint);
+            self.complete_one();
+        }
+    }
+
     /// A whole tour of the scrub.
     pub fn scrub(&mut self) {
         let (tours, _) = self.volume.scrub_tours();

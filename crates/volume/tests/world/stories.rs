@@ -131,6 +131,7 @@ pub fn damaged_mirror(seeds: Range<u64>) {
             world.reopen();
             world.flip_bits(round % 2, 20);
             world.spoil_blocks(round % 2, 20);
+            world.damage_map(round % 2, 2);
             (0..400).for_each(|_| world.step());
             if seed % 4 < 2 {
                 world.settle()
