@@ -159,13 +159,12 @@ impl Volume {
 
     fn visit(&mut self, segment: u32) {
         let found = self.segments.get(segment);
+        let positions = self.log.positions();
+        // Where the first record lies that has not taken effect, if it may lie in this segment.
+        let after = positions.iter().find(|at| at.segment == segment).map(|at| at.block);
         let end = match found.purpose {
-            Use::Closed if found.unapplied == 0 => self.geometry.segment_blocks,
-            Use::Open => {
-                let positions = self.log.positions();
-                let at = positions.iter().find(|at| at.segment == segment);
-                at.map_or(0, |at| at.block)
-            }
+            Use::Closed => after.unwrap_or(self.geometry.segment_blocks),
+            Use::Open => after.unwrap_or(0),
             _ => 0,
         };
         if end > 0 && found.live > 0 {
@@ -189,7 +188,9 @@ impl Volume {
             return;
         }
         if blocks == 0 {
-            return self.end_segment(place.segment);
+            // To others more has been added meanwhile.
+            let is_all = self.scrub.end == self.geometry.segment_blocks;
+            return self.end_segment(place.segment, is_all);
         }
         let offset = self.geometry.block_offset(place.segment, place.block);
         let copies = self.read_chunk(offset, blocks);
@@ -245,7 +246,7 @@ impl Volume {
             return;
         }
         if !chunk.is_readable() {
-            return self.end_segment(first.segment);
+            return self.end_segment(first.segment, true);
         }
         let mut at = 0;
         while at < chunk.blocks {
@@ -289,12 +290,11 @@ impl Volume {
         true
     }
 
-    /// A segment has been read. Live blocks that no record was found for lie behind a header that no
-    /// device has: garbage collection finds them, in the map.
-    fn end_segment(&mut self, segment: u32) {
+    /// A segment has been read, as far as it can be. If all its live blocks should have been found,
+    /// those that were not lie behind a header that no device has: garbage collection finds them, in
+    /// the map.
+    fn end_segment(&mut self, segment: u32, is_all: bool) {
         self.scrub.at = None;
-        // To others more has been added meanwhile.
-        let is_all = self.scrub.end == self.geometry.segment_blocks;
         if is_all && self.segments.get(segment).live > self.scrub.found_sectors {
             self.scrub.found += 1;
             self.counters.damaged_blocks += 1;

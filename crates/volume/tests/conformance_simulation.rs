@@ -59,3 +59,9 @@ fn a_disk_that_fails_ends_writes_and_loses_nothing_durable() {
 fn a_device_that_is_replaced_is_filled_and_then_counts() {
     stories::rebuild(seeds(150));
 }
+
+#[test]
+#[ignore = "runs for minutes"]
+fn a_device_that_is_filled_from_a_failing_one_has_all_of_it_before_it_counts_alone() {
+    stories::rebuild_from_a_failing_device(seeds(150));
+}

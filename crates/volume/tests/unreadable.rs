@@ -234,13 +234,20 @@ fn the_scrub_goes_on_behind_a_header_that_is_lost_and_tells_of_it() {
 }
 
 #[test]
-fn the_scrub_tells_of_a_block_that_no_device_can_read() {
-    let mut world = world(1);
-    world.write_run_now(10, 10);
-    close_segments(&mut world);
-    world.disks[0].spoil(behind(&world, 3));
-    world.scrub();
-    assert_eq!(world.volume.scrub_tours(), (1, 1));
+fn the_scrub_tells_of_blocks_that_no_device_can_read() {
+    for is_closed in [true, false] {
+        // In the data of a record; all that is written of the segment.
+        for spoiled in [3..4, 0..11] {
+            let mut world = world(1);
+            world.write_run_now(10, 10);
+            if is_closed {
+                close_segments(&mut world);
+            }
+            spoiled.for_each(|block| world.disks[0].spoil(behind(&world, block)));
+            world.scrub();
+            assert_eq!(world.volume.scrub_tours(), (1, 1));
+        }
+    }
 }
 
 #[test]

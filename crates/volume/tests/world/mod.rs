@@ -355,14 +355,27 @@ impl World {
     pub fn finish_rebuild(&mut self) {
         let mut steps = 0;
         while self.volume.roles().iter().any(|&role| role != DeviceRole::InSync) {
-            self.volume.background(Class::Rebuild);
-            self.step();
+            // It was given up if what it copied from could not be read.
+            (0..2).for_each(|device| {
+                self.volume.begin_rebuild(device);
+            });
+            self.rebuild_step();
             steps += 1;
             assert!(steps < 100_000, "seed {}: {:?}", self.plan.seed, self.volume.roles());
+        }
+        while self.volume.has_repairs() {
+            self.volume.background(Class::Scrub);
+            self.step();
         }
         // The superblock says so too.
         self.settle();
         self.reopen();
+    }
+
+    /// One thing at random, and one slice of a rebuild.
+    pub fn rebuild_step(&mut self) {
+        self.volume.background(Class::Rebuild);
+        self.step();
     }
 
     /// A device dies, and another one in its place is filled, with nothing else going on.

@@ -225,3 +225,39 @@ pub fn rebuild(seeds: Range<u64>) {
     let tally = sum(seeds.map(run));
     assert!(tally.faults == 0, "{tally:?}");
 }
+
+/// A device that was replaced, or has come back with what it had, is filled from one that cannot be
+/// read for a while, again and again; when it counts, and what was left out is repaired, the other one
+/// dies.
+pub fn rebuild_from_a_failing_device(seeds: Range<u64>) {
+    let run = |seed| {
+        let mut world = World::new(plan(seed, 2));
+        for round in 0..6 {
+            (0..300).for_each(|_| world.step());
+            let device = round % 2;
+            world.disks[device].kill();
+            (0..100).for_each(|_| world.step());
+            // Whether or not anything was written: it is left out by now.
+            world.write_now(0);
+            if world.random.random_bool(0.5) {
+                world.disks[device].replace();
+            } else {
+                world.disks[device].revive();
+            }
+            world.volume.begin_rebuild(device as u8);
+            for _ in 0..world.random.random_range(0..30) {
+                (0..world.random.random_range(0..40)).for_each(|_| world.rebuild_step());
+                world.may_fail = true;
+                world.disks[1 - device].fail_reads(true);
+                (0..world.random.random_range(0..40)).for_each(|_| world.rebuild_step());
+                world.disks[1 - device].fail_reads(false);
+                world.settle();
+                world.may_fail = false;
+            }
+            world.finish_rebuild();
+        }
+        world.tally
+    };
+    let tally = sum(seeds.map(run));
+    assert!(tally.faults > 0 && tally.repaired > 0, "{tally:?}");
+}
