@@ -21,6 +21,12 @@ pub(crate) struct MapScrub {
 }
 
 impl Volume {
+    /// In how many chunks a tour of the scrub reads the map.
+    #[must_use]
+    pub const fn scrub_map_chunks(&self) -> u64 {
+        2 * self.geometry.map_pages().div_ceil(CHUNK_BLOCKS as u64)
+    }
+
     /// Reads the next pages of the map; if there are none, the tour ends.
     pub(crate) fn read_pages(&mut self) {
         let all = self.geometry.map_pages();

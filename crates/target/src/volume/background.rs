@@ -273,10 +273,12 @@ impl VolumeLane {
         true
     }
 
-    /// About how many chunks a tour checks: of segments in use all is read, also what is not live.
+    /// About how many chunks a tour checks: of segments in use all is read, also what is not live, and
+    /// of the map.
     fn scrub_steps(&self) -> u64 {
         let segments = self.volume.geometry().segments - self.volume.free_segments();
-        u64::from(segments) * u64::from(self.volume.geometry().segment_blocks / 100 + 1) + 1
+        let chunks = self.volume.geometry().segment_blocks / 100 + 1;
+        u64::from(segments) * u64::from(chunks) + self.volume.scrub_map_chunks() + 1
     }
 
     fn after_scrub(&mut self, now: Instant) -> Left {
