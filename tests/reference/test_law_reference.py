@@ -642,7 +642,7 @@ def test_governors(history: list[list[dict[str, Any]]]) -> None:
 def test_full_speed_alarms_nobody() -> None:
     """foresight looks at full speed, too: 2 to the power of 64 less one was told as a threshold."""
     law = _core.Law(SERVERS["small"], "foresight", "{}")
-    latency = {"requests": 100, "latency_us_mean": 300.0, "age_s": 0.0}
+    latency: dict[str, object] = {"requests": 100, "latency_us_mean": 300.0, "age_s": 0.0}
     latency |= {"bytes_mean": None, "read_share": None}
     seen = {"latency": latency, "groups": [], "background": [], "alarm": False}
     answer = json.loads(law.step(json.dumps(seen), 0.5))
