@@ -143,3 +143,22 @@ fn full_speed_hurts_nobody_and_one_that_is_overrun_many() {
     println!("slow: {:.3} % hurt", 100.0 * hurt(&slow, &full));
     assert!(hurt(&slow, &full) > 0.02);
 }
+
+/// Drives slept and cores were few before anybody had asked for anything. What the first requests met
+/// was taken for full speed, and whole runs that began with silence took 40 times what full speed takes.
+#[test]
+fn silence_at_the_beginning_promises_nothing() {
+    for (quiet_s, burst) in [(20.0, (40.0, 1.0)), (60.0, (0.1, 20e3))] {
+        let silence = phase(quiet_s, Some(0.0), RAND_RW);
+        let phases = vec![silence, phase(burst.0, Some(burst.1), RAND_RW)];
+        let trial =
+            Trial { server: small(), senders: Senders::Open, phases, warmup_s: 0.0, seed: 1 };
+        let mean_us = |policy| {
+            let answers = answers(&trial, policy, &[]);
+            let sum_ns: u64 = answers.iter().map(|answer| answer.latency_ns).sum();
+            sum_ns as f64 * 1e-3 / answers.len() as f64
+        };
+        let (ours_us, full_us) = (mean_us("foresight"), mean_us("native"));
+        assert!(ours_us <= ALLOWED * full_us, "{ours_us} us, {full_us} us at full speed");
+    }
+}

@@ -53,8 +53,11 @@ impl Foresight {
         let carried = self.carried(latency);
         let mean_us = latency.latency_us_mean.filter(|_| latency.requests > 0);
         let Some(latency_us) = mean_us.map(|us| us.max(LATENCY_US_MIN)) else {
-            // Whoever has been quiet for long is likely to stay so for long.
-            self.trust = (self.trust * TRUST_GROWTH_QUIET).min(TRUST_MAX);
+            // Whoever has been quiet for long is likely to stay so for long; of a server that nobody
+            // has asked for anything yet that is not known, and it has promised nothing yet to pay from.
+            if self.estimate.is_known() {
+                self.trust = (self.trust * TRUST_GROWTH_QUIET).min(TRUST_MAX);
+            }
             return;
         };
         let demands = self.demands(self.background.done());

@@ -148,9 +148,8 @@ impl Foresight {
         let quiet = self.load.quiet_s() >= self.settings.quiet_min.0;
         let reserves_us = self.accounts.iter().map(Account::reserve_for_drives_us);
         let reserve_us = reserves_us.fold(f64::INFINITY, f64::min);
-        // A server that nobody has asked for anything yet has promised nothing yet, either.
-        let affordable =
-            worst_s * 1e6 < reserve_us * RESERVE_AT_ONCE || self.full_speed_us.is_none();
+        // So they stay awake until the first requests have earned a promise.
+        let affordable = worst_s * 1e6 < reserve_us * RESERVE_AT_ONCE;
         quiet
             && affordable
             && drives.saves.is_some_and(|saves| saves.0 > self.price_w() * usual_s * often)
