@@ -368,7 +368,7 @@ fn a_rival_that_keeps_background_work_waiting_for_too_long_is_not_the_answer() {
         let mut action = setting(&server, &[cores, cores], ghz);
         action.background = vec![match at {
             10..40 => BackgroundAction::PAUSED,
-            _ => BackgroundAction::of(0.4),
+            _ => BackgroundAction::of(0.6),
         }];
         action
     };
