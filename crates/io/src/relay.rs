@@ -33,6 +33,8 @@ impl Port {
         let what = "a port for ranks of other nodes";
         let listener = TcpListener::bind((if spread { "0.0.0.0" } else { "127.0.0.1" }, 0))
             .map_err(host(what))?;
+        // A wait that a signal has ended, and one who has gone again, leave nobody to be accepted.
+        listener.set_nonblocking(true).map_err(host(what))?;
         let port = listener.local_addr().map_err(host(what))?.port();
         let name = if spread {
             rustix::system::uname().nodename().to_string_lossy().into_owned()
@@ -40,6 +42,11 @@ impl Port {
             "127.0.0.1".to_owned()
         };
         Ok(Self { listener, address: format!("{name}:{port}") })
+    }
+
+    /// Who has connected, if somebody has; never waits.
+    fn accept(&self) -> Result<Option<Frames>> {
+        self.listener.accept().ok().map(|(stream, _)| Frames::new(stream)).transpose()
     }
 }
 
@@ -129,10 +136,8 @@ impl Relay {
                 let missing: Vec<usize> = waiting.iter().map(|one| one.0).collect();
                 return Err(Error::Host(format!("ranks {missing:?} did not reach their writer")));
             }
-            let Ok((stream, _)) = self.port.listener.accept() else { continue };
-            let Some((frames, rank)) = greeted(Frames::new(stream)?, &self.token, until) else {
-                continue;
-            };
+            let Some(frames) = self.port.accept()? else { continue };
+            let Some((frames, rank)) = greeted(frames, &self.token, until) else { continue };
             let Some(at) = waiting.iter().position(|one| one.0 == rank) else { continue };
             let (rank, near) = waiting.remove(at);
             frames.say(&ToRank::Welcome(near.share()))?;

@@ -71,6 +71,14 @@ fn a_rank_that_is_far_ahead_keeps_no_other_one_back() {
 }
 
 #[test]
+fn nobody_is_waited_for_after_a_wait_that_a_signal_has_ended() {
+    let port = Port::open(false).unwrap();
+    let accepted = std::thread::spawn(move || port.accept().unwrap().is_some());
+    until(|| accepted.is_finished());
+    assert!(!accepted.join().unwrap());
+}
+
+#[test]
 fn failures_of_one_turn_are_told_each_by_its_own_step() {
     let slot = Slot::create(0, 64).unwrap();
     let (mut told, steps) = (Told::default(), [3, 5, 8, 13]);
