@@ -312,6 +312,9 @@ pub fn encode(variable: &Variable) -> Vec<u8> {
     out
 }
 
+/// What a variable takes in bytes beside its attributes, at most: its name and extents.
+pub const BARE_MAX: u64 = 1024;
+
 /// Attributes in bytes.
 pub fn put_attributes(out: &mut Vec<u8>, attributes: &Attributes) {
     out.push(attributes.len() as u8);
@@ -328,6 +331,17 @@ pub fn put_attributes(out: &mut Vec<u8>, attributes: &Attributes) {
             }
         }
     }
+}
+
+/// Bytes that `put_attributes` takes for them.
+#[must_use]
+pub fn attributes_bytes(attributes: &Attributes) -> u64 {
+    let text = |text: &String| 2 + text.len();
+    let value = |value: &Value| match value {
+        Value::Number(_) => 1 + 8,
+        Value::Text(found) => 1 + text(found),
+    };
+    1 + attributes.iter().map(|one| (text(&one.0) + value(&one.1)) as u64).sum::<u64>()
 }
 
 fn put_text(out: &mut Vec<u8>, text: &str) {

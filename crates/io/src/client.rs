@@ -105,6 +105,12 @@ impl Client {
         self.data.capacity()
     }
 
+    /// Bytes that the attributes of a variable may take, and those of a step: blocks have half of a list.
+    #[must_use]
+    pub fn attributes_max(&self) -> u64 {
+        (self.heads.capacity() / 2).saturating_sub(block::BARE_MAX)
+    }
+
     /// What is shared with the writer.
     #[must_use]
     pub fn slot(&self) -> &Slot {
@@ -316,6 +322,10 @@ impl Client {
 }
 
 impl Road for Client {
+    fn attributes_max(&self) -> u64 {
+        self.attributes_max()
+    }
+
     fn reserve(
         &mut self,
         open: &mut Open,

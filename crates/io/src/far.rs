@@ -3,9 +3,9 @@
 use crate::block::{self, Attributes};
 use crate::client::check_share;
 use crate::error::{Error, Result, host};
-use crate::frame::{self, Frames, FromRank, ToRank, fate};
+use crate::frame::{self, Frames, FromRank, LIST_MAX, ToRank, fate};
 use crate::peers::Peers;
-use crate::road::{Declared, Open, Road};
+use crate::road::{Declared, Open, Placed, Road};
 use crate::shared::Shared;
 use crate::slot::Fate;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -24,6 +24,7 @@ pub struct Far {
     peers: Arc<dyn Peers>,
     relay: usize,
     share: u64,
+    attributes_max: u64,
     /// Memory for a block of each variable, used again step after step.
     buffers: Vec<Buffer>,
     fates: Vec<Fate>,
@@ -56,6 +57,7 @@ impl Far {
             peers,
             relay,
             share: 0,
+            attributes_max: 0,
             buffers: Vec::new(),
             fates: Vec::new(),
             failures: 0,
@@ -64,12 +66,12 @@ impl Far {
             closing: Arc::default(),
             stalls: 0,
         };
-        own.hear(Some(Instant::now() + crate::bell::START), |told| match told {
-            ToRank::Welcome(share) => Some(*share),
+        let welcome = own.hear(Some(Instant::now() + crate::bell::START), |told| match told {
+            ToRank::Welcome { share, attributes_max } => Some((*share, *attributes_max)),
             _ => None,
-        })?
-        .map(|share| own.share = share)
-        .ok_or_else(|| Error::Host(format!("{what}: it does not answer")))?;
+        })?;
+        (own.share, own.attributes_max) =
+            welcome.ok_or_else(|| Error::Host(format!("{what}: it does not answer")))?;
         Ok(own)
     }
 
@@ -118,9 +120,47 @@ impl Far {
                 }
             }
             ToRank::Ending => self.ending = true,
-            ToRank::Ended | ToRank::Welcome(_) | ToRank::Send(_) | ToRank::Refused(_) => {}
+            ToRank::Ended | ToRank::Welcome { .. } | ToRank::Send(_) | ToRank::Refused(_) => {}
         }
     }
+
+    /// Send blocks that have been told of, as there is room for them.
+    fn send(&mut self, placed: &[Placed], declared: &[Declared]) -> Result<()> {
+        let mut left = placed.iter();
+        let mut asked = false;
+        while left.len() > 0 {
+            // The first answer comes at once where there is room.
+            self.stalls += u64::from(asked);
+            asked = true;
+            let answer = self.hear(None, |told| match told {
+                ToRank::Send(count) => Some(Answer::Send(*count)),
+                ToRank::Refused(text) => Some(Answer::Refused(text.clone())),
+                _ => None,
+            })?;
+            match answer {
+                Some(Answer::Send(count)) => {
+                    for one in left.by_ref().take(count as usize) {
+                        let bytes = declared[one.variable].bytes as usize;
+                        let words = &self.buffers[one.data as usize];
+                        self.peers.send(&words.as_bytes()[..bytes], self.relay)?;
+                    }
+                }
+                Some(Answer::Refused(text)) => return Err(Error::Input(text)),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many of these blocks can be told of in one message; one at least.
+fn fitting(placed: &[Placed], declared: &[Declared]) -> usize {
+    let mut bytes = 0;
+    let too_many = |one: &Placed| {
+        bytes += declared[one.variable].encoded.len() as u64;
+        bytes > LIST_MAX
+    };
+    placed.iter().position(too_many).map_or(placed.len(), |count| count.max(1))
 }
 
 /// What answers a post.
@@ -130,6 +170,10 @@ enum Answer {
 }
 
 impl Road for Far {
+    fn attributes_max(&self) -> u64 {
+        self.attributes_max
+    }
+
     fn reserve(
         &mut self,
         open: &mut Open,
@@ -169,38 +213,25 @@ impl Road for Far {
         let placed = std::mem::take(&mut open.placed);
         open.head_bytes = 0;
         open.posted = true;
-        let mut encoded = Vec::new();
-        block::put_attributes(&mut encoded, attributes);
-        self.frames.say(&FromRank::Post {
-            step,
-            end,
-            blocks: placed.iter().map(|one| declared[one.variable].encoded.clone()).collect(),
-            attributes: encoded,
-        })?;
-        let mut left = placed.iter();
-        let mut asked = false;
-        while left.len() > 0 {
-            // The first answer comes at once where there is room.
-            self.stalls += u64::from(asked);
-            asked = true;
-            let answer = self.hear(None, |told| match told {
-                ToRank::Send(count) => Some(Answer::Send(*count)),
-                ToRank::Refused(text) => Some(Answer::Refused(text.clone())),
-                _ => None,
+        let none = Attributes::new();
+        let mut left = &placed[..];
+        loop {
+            let (some, others) = left.split_at(fitting(left, declared));
+            left = others;
+            let last = left.is_empty();
+            let mut encoded = Vec::new();
+            block::put_attributes(&mut encoded, if last { attributes } else { &none });
+            self.frames.say(&FromRank::Post {
+                step,
+                end: end && last,
+                blocks: some.iter().map(|one| declared[one.variable].encoded.clone()).collect(),
+                attributes: encoded,
             })?;
-            match answer {
-                Some(Answer::Send(count)) => {
-                    for one in left.by_ref().take(count as usize) {
-                        let bytes = declared[one.variable].bytes as usize;
-                        let words = &self.buffers[one.data as usize];
-                        self.peers.send(&words.as_bytes()[..bytes], self.relay)?;
-                    }
-                }
-                Some(Answer::Refused(text)) => return Err(Error::Input(text)),
-                None => {}
+            self.send(some, declared)?;
+            if last {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     fn settled(&mut self) -> Result<u64> {
@@ -264,3 +295,6 @@ impl Drop for Far {
         let _ = self.frames.stream().shutdown(std::net::Shutdown::Both);
     }
 }
+
+#[cfg(test)]
+mod tests;

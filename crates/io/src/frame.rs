@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 
 /// Bytes of a message, at most.
 const FRAME_MAX: usize = 1 << 26;
+/// Bytes of a list of blocks that goes in one message, where it has several: in a message each of them
+/// takes up to four.
+pub const LIST_MAX: u64 = 1 << 20;
 
 /// What a rank says.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -39,8 +42,13 @@ pub enum FromRank {
 /// What is said to a rank.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToRank {
-    /// It is let in; bytes of its share of the buffer.
-    Welcome(u64),
+    /// It is let in.
+    Welcome {
+        /// Bytes of its share of the buffer.
+        share: u64,
+        /// Bytes that the attributes of a variable may take, and those of a step.
+        attributes_max: u64,
+    },
     /// There is room for so many more blocks: send them.
     Send(u32),
     /// What it would hand over cannot be.

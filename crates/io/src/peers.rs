@@ -116,7 +116,7 @@ fn size(bytes: [u8; 8]) -> Result<usize> {
     }
 }
 
-/// A job of one rank.
+/// A job of one rank; what it sends goes nowhere.
 #[cfg(test)]
 pub(crate) struct Alone;
 
@@ -148,7 +148,7 @@ impl Peers for Alone {
     }
 
     fn send(&self, _: &[u8], _: usize) -> Result<()> {
-        unreachable!("there is nobody else")
+        Ok(())
     }
 
     fn receive(&self, _: &mut [u8], _: usize) -> Result<()> {

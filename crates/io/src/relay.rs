@@ -140,7 +140,8 @@ impl Relay {
             let Some((frames, rank)) = greeted(frames, &self.token, until) else { continue };
             let Some(at) = waiting.iter().position(|one| one.0 == rank) else { continue };
             let (rank, near) = waiting.remove(at);
-            frames.say(&ToRank::Welcome(near.share()))?;
+            let (share, attributes_max) = (near.share(), near.attributes_max());
+            frames.say(&ToRank::Welcome { share, attributes_max })?;
             // Who relays sleeps at the bells of all ranks, so that the writer always rings.
             near.slot().set_asleep(true);
             senders.push(Sender {

@@ -52,6 +52,9 @@ impl Declared {
 
 /// One rank's way to its writer.
 pub trait Road: Send {
+    /// Bytes that the attributes of a variable may take, and those of a step.
+    fn attributes_max(&self) -> u64;
+
     /// Room for a block of the open dump, and where it lies; sleeps until there is some.
     ///
     /// # Errors

@@ -122,7 +122,11 @@ impl Session {
     pub fn attribute(&mut self, which: Option<usize>, name: &str, value: Value) -> Result<()> {
         self.check_open()?;
         let Some(which) = which else {
-            return block::set_attribute(&mut self.begun()?.attributes, name, value);
+            let mut attributes = self.begun()?.attributes.clone();
+            block::set_attribute(&mut attributes, name, value)?;
+            self.check_room(name, "of this step", &attributes)?;
+            self.begun()?.attributes = attributes;
+            return Ok(());
         };
         self.check_variable(which)?;
         if self.current.as_ref().is_some_and(|one| one.has.get(which) == Some(&true)) {
@@ -132,6 +136,7 @@ impl Session {
         }
         let mut variable = self.declared[which].variable.clone();
         block::set_attribute(&mut variable.attributes, name, value)?;
+        self.check_room(name, &format!("of variable {}", variable.name), &variable.attributes)?;
         self.declared[which] = Declared::new(variable);
         Ok(())
     }
@@ -386,6 +391,19 @@ impl Session {
         Ok(())
     }
 
+    /// Whether attributes, of which one is new, can be told to the writer: with them, too, a list of
+    /// blocks has to fit where such lists have room.
+    fn check_room(&self, name: &str, of: &str, attributes: &Attributes) -> Result<()> {
+        let (taken, room) = (block::attributes_bytes(attributes), self.road.attributes_max());
+        if taken <= room {
+            return Ok(());
+        }
+        Err(Error::Input(format!(
+            "attribute {name:?}: with it, the attributes {of} take {taken} B; allowed: {room} B: make \
+             buffer larger, of which each rank has its share, or the attributes smaller"
+        )))
+    }
+
     /// Whether a step may come after those that were handed over.
     fn check_rises(&self, call: &str, step: u64) -> Result<()> {
         if step > STEP_MAX {
@@ -496,3 +514,6 @@ impl Session {
 fn not_begun() -> Error {
     Error::Input("no step has begun: begin_step comes first".to_owned())
 }
+
+#[cfg(test)]
+mod tests;

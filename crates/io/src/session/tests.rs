@@ -1,0 +1,35 @@
+use super::*;
+use crate::client::tests::met;
+
+/// Set attributes of 4000 B each until one is refused; how many were taken, and what was told.
+fn fill(session: &mut Session, which: Option<usize>) -> (usize, String) {
+    let set = |number: &usize| {
+        let value = Value::Text("x".repeat(4000));
+        session.attribute(which, &format!("a{number}"), value).err().map(|error| (*number, error))
+    };
+    match (0..64).collect::<Vec<_>>().iter().find_map(set) {
+        Some((number, Error::Input(told))) => (number, told),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn attributes_that_no_list_has_room_for_are_refused_by_their_names_and_the_step_goes_on() {
+    let (client, writer) = met(4096);
+    let mut session = Session::new(Box::new(client), false);
+    let which = session.declare("u", Type::Int8, &[16], None).unwrap();
+    session.begin_step(1).unwrap();
+    for (variable, of) in [(Some(which), "of variable u"), (None, "of this step")] {
+        let (taken, told) = fill(&mut session, variable);
+        assert_eq!(taken, 7);
+        assert!(told.starts_with(&format!("attribute \"a7\": with it, the attributes {of} take ")));
+        assert!(told.contains("; allowed: 31744 B"), "{told}");
+        // A smaller one has room.
+        session.attribute(variable, "a7", Value::Number(1.0)).unwrap();
+    }
+    session.allocate(which).unwrap();
+    #[allow(unsafe_code)]
+    // SAFETY: nothing was put.
+    unsafe { session.end_step() }.unwrap();
+    assert_eq!(writer.slot.posted(), 1);
+}
