@@ -690,6 +690,30 @@ def test_a_buffer_that_all_ranks_together_cannot_have_is_refused_at_the_start(
     assert not meeting.exists()
 
 
+def test_a_job_that_does_not_begin_leaves_the_output_folder_as_it_was(
+    configure: Configure, meeting: Path, tmp_path: Path
+) -> None:
+    """Dumps of before were moved where no memory was left for the buffer, or a rank stayed out."""
+    rank = Rank(configure(), tmp_path / "before")
+    rank.declare("u", (3,))
+    rank.dump(4, u=np.zeros(3))
+    rank.close()
+    output = tmp_path / "dumps"
+    partial = output / "dump-00000005.partial"
+    partial.mkdir()
+    before = sorted(output.iterdir())
+    config = configure(buffer="2048 TiB", existing="keep_apart")
+    with pytest.raises(Failed, match="make the buffer smaller"):
+        Rank(config, meeting)
+    assert sorted(output.iterdir()) == before
+    config = configure(existing="keep_apart")
+    writer = serve(config, meeting, 2)
+    Rank(config, meeting, 0, 2)
+    writer.send_signal(signal.SIGTERM)
+    assert writer.wait(60) == 2
+    assert sorted(output.iterdir()) == before
+
+
 @pytest.mark.parametrize("mode", [SYNC, DEFERRED])
 def test_a_block_without_elements_need_not_lie_anywhere(
     mode: int, configure: Configure, meeting: Path, tmp_path: Path

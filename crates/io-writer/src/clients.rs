@@ -1,5 +1,6 @@
 //! The ranks that a writer writes for: the memory that it shares with them, and who is let in.
 
+use crate::folder::{Claim, Lock};
 use crate::publisher::Publisher;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -81,7 +82,9 @@ impl Memory {
     }
 
     /// Wait for the clients, and give each its memory. Where this writer publishes, it lets the others in
-    /// meanwhile: clients come when all of them are ready.
+    /// meanwhile: clients come when all of them are ready. The output folder is touched when the last client
+    /// has come, since nothing can keep the job from beginning any more, and nobody writes there before that
+    /// one has its memory.
     ///
     /// # Errors
     ///
@@ -92,10 +95,12 @@ impl Memory {
         listener: &UnixListener,
         signals: &Signals,
         mut publisher: Option<&mut Publisher<'_>>,
+        mut claim: Option<Claim>,
     ) -> Result<Admitted, String> {
         let text = |error: wattio_io::Error| error.to_string();
         let Self { board, bell, mut slots } = self;
         let mut clients: Vec<Client> = Vec::new();
+        let mut lock = None;
         let until = Instant::now() + START;
         while clients.len() < slots.len() {
             let peer = next_peer(listener, signals, &clients, publisher.as_deref_mut(), until)
@@ -105,6 +110,13 @@ impl Memory {
                 continue;
             };
             let Some(slot) = slots[at].take() else { continue };
+            if slots.iter().all(Option::is_none)
+                && let Some(claim) = claim.take()
+            {
+                // The client hears no more than that it is not let in.
+                let told = |text: &String| tell("wattio-io-writer", text);
+                lock = claim.begin(job.config.existing).inspect_err(told)?;
+            }
             let own = Bell::new().map_err(text)?;
             let given = Welcome {
                 slot: (slot.memory().file(), slot.memory().bytes() as u64),
@@ -133,7 +145,7 @@ impl Memory {
             }
         };
         std::thread::Builder::new().spawn(reserve).map_err(|error| error.to_string())?;
-        Ok(Admitted { board, bell, clients })
+        Ok(Admitted { board, bell, clients, lock })
     }
 }
 
@@ -145,6 +157,8 @@ pub struct Admitted {
     pub bell: Bell,
     /// By their ranks.
     pub clients: Vec<Client>,
+    /// On the output folder, where this writer has it.
+    pub lock: Option<Lock>,
 }
 
 fn missing(job: &Job, clients: &[Client]) -> String {

@@ -74,50 +74,58 @@ impl Output {
         rustix::fs::access(nearest, needed).or_else(|error| refuse(nearest, &plain(&error.into())))
     }
 
-    /// Make the folder, take its lock, and see to what earlier jobs left there.
+    /// Make the folder where it is missing, and take its lock; what earlier jobs left there stays as it is.
     ///
     /// # Errors
     ///
     /// In words: the folder cannot be used, or another job writes there.
-    pub fn prepare(&self, existing: Existing) -> Result<Option<Lock>, String> {
-        let shown = self.0.display();
-        let unusable =
-            |error: std::io::Error| format!("output {shown}: cannot be used: {}", plain(&error));
-        std::fs::create_dir_all(&self.0).map_err(unusable)?;
-        let lock = Lock::take(&self.0)?;
+    pub fn claim(&self) -> Result<Claim, String> {
+        let missing = |at: &&Path| !at.as_os_str().is_empty() && !at.exists();
+        let made: Vec<PathBuf> =
+            self.0.ancestors().take_while(missing).map(Path::to_owned).collect();
+        let mut claim = Claim { output: self.clone(), made, lock: None };
+        std::fs::create_dir_all(&self.0).map_err(|error| self.unusable(&error))?;
+        claim.lock = Lock::take(&self.0)?;
+        Ok(claim)
+    }
+
+    fn unusable(&self, error: &std::io::Error) -> String {
+        format!("output {}: cannot be used: {}", self.0.display(), plain(error))
+    }
+
+    /// See to what earlier jobs left there.
+    fn clear(&self, existing: Existing) -> std::io::Result<()> {
         let mut whole = Vec::new();
-        for entry in std::fs::read_dir(&self.0).map_err(unusable)? {
-            let entry = entry.map_err(unusable)?;
+        for entry in std::fs::read_dir(&self.0)? {
+            let entry = entry?;
             let Some(text) = entry.file_name().to_str().map(str::to_owned) else { continue };
-            if !entry.file_type().map_err(unusable)?.is_dir() {
+            if !entry.file_type()?.is_dir() {
                 continue;
             }
             let bare = text.strip_suffix(PARTIAL).or_else(|| text.strip_suffix(REPLACED));
             let replaced = text.strip_suffix(REPLACED).map(|bare| self.0.join(bare));
             if let Some(whole) = replaced.filter(|whole| !whole.exists()) {
                 // Its place was about to be taken when the job was killed.
-                std::fs::rename(entry.path(), &whole).map_err(unusable)?;
+                std::fs::rename(entry.path(), &whole)?;
             } else if bare.is_some_and(is_dump) {
-                std::fs::remove_dir_all(entry.path()).map_err(unusable)?;
+                std::fs::remove_dir_all(entry.path())?;
             } else if is_dump(&text) {
                 whole.push(entry.path());
             }
         }
         if existing == Existing::KeepApart && !whole.is_empty() {
-            let apart = self.next_before().map_err(unusable)?;
+            let apart = self.next_before()?;
             for path in whole {
                 let to = apart.join(path.file_name().unwrap_or_default());
-                std::fs::rename(&path, to).map_err(unusable)?;
+                std::fs::rename(&path, to)?;
             }
             let index = self.0.join(crate::fields::INDEX);
             match std::fs::rename(&index, apart.join(crate::fields::INDEX)) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(unusable(error));
-                }
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
         }
-        Ok(lock)
+        Ok(())
     }
 
     fn next_before(&self) -> std::io::Result<PathBuf> {
@@ -166,8 +174,40 @@ impl Output {
     }
 }
 
+/// An output folder that a job will write to, if it begins: until it does, the folder is given back as it was.
+#[derive(Debug)]
+pub struct Claim {
+    output: Output,
+    /// Folders that were made, the innermost first.
+    made: Vec<PathBuf>,
+    lock: Option<Lock>,
+}
+
+impl Claim {
+    /// The job begins: see to what earlier ones left there. The lock, where the file system has any.
+    ///
+    /// # Errors
+    ///
+    /// In words: something there cannot be moved or removed.
+    pub fn begin(mut self, existing: Existing) -> Result<Option<Lock>, String> {
+        self.output.clear(existing).map_err(|error| self.output.unusable(&error))?;
+        self.made.clear();
+        Ok(self.lock.take())
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.lock = None;
+        for folder in &self.made {
+            // Stays where somebody has put something there.
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
+}
+
 /// Remove the dump that has given way. The new one is whole if that fails, too, as on NFS where somebody has a
-/// file of it open; the next job's `prepare` removes what is left.
+/// file of it open; the next job's `clear` removes what is left.
 fn remove(old: &Path) {
     if let Err(error) = std::fs::remove_dir_all(old) {
         let told = format!("{}: cannot be removed: {}", old.display(), plain(&error));
@@ -314,7 +354,7 @@ mod tests {
         ] {
             touch(&folder.path().join(name));
         }
-        drop(output.prepare(Existing::Refuse).unwrap());
+        drop(output.claim().unwrap().begin(Existing::Refuse).unwrap());
         // One that was being replaced when its job was killed is there again.
         assert_eq!(names(folder.path()), ["dump-00000001", "dump-00000003", "dump-x"]);
     }
@@ -325,11 +365,11 @@ mod tests {
         let output = Output::new(folder.path());
         for _ in 0..2 {
             touch(&output.whole(5));
-            drop(output.prepare(Existing::KeepApart).unwrap());
+            drop(output.claim().unwrap().begin(Existing::KeepApart).unwrap());
         }
         assert_eq!(names(folder.path()), ["before-0001", "before-0002"]);
         assert_eq!(names(&folder.path().join("before-0002")), ["dump-00000005"]);
-        drop(output.prepare(Existing::KeepApart).unwrap());
+        drop(output.claim().unwrap().begin(Existing::KeepApart).unwrap());
         assert_eq!(names(folder.path()), ["before-0001", "before-0002"]);
     }
 
@@ -350,10 +390,24 @@ mod tests {
     fn the_lock_goes_with_its_holder() {
         let folder = tempfile::tempdir().unwrap();
         let output = Output::new(folder.path());
-        let lock = output.prepare(Existing::Refuse).unwrap().unwrap();
+        let lock = output.claim().unwrap().begin(Existing::Refuse).unwrap().unwrap();
         let text = std::fs::read_to_string(folder.path().join(LOCK)).unwrap();
         assert!(text.starts_with("process "), "{text}");
         drop(lock);
         assert!(names(folder.path()).is_empty());
+    }
+
+    #[test]
+    fn a_job_that_does_not_begin_leaves_the_folder_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let (here, made) = (Output::new(folder.path()), Output::new(&folder.path().join("a/b")));
+        for name in ["dump-00000001", "dump-00000002.partial", "dump-00000003.replaced"] {
+            touch(&folder.path().join(name));
+        }
+        let before = names(folder.path());
+        let (one, other) = (here.claim().unwrap(), made.claim().unwrap());
+        assert!(folder.path().join(LOCK).exists() && made.path().is_dir());
+        drop((one, other));
+        assert_eq!(names(folder.path()), before);
     }
 }

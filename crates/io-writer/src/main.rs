@@ -134,20 +134,20 @@ fn serve_parent() -> i32 {
         Ok(begun) => begun,
         Err((input, text)) => return refuse(&lines, input, text),
     };
-    let (mut line, lock) = match line(&library, &job) {
-        Ok(line) => line,
-        Err(text) => return refuse(&lines, true, text),
-    };
     let memory = match Memory::new(&job) {
         Ok(memory) => memory,
         Err(text) => return refuse(&lines, false, text),
+    };
+    let (mut line, claim) = match line(&library, &job) {
+        Ok(line) => line,
+        Err(text) => return refuse(&lines, true, text),
     };
     let publisher = line.as_ref().ok().map(|publisher| publisher.address().to_owned());
     if lines.say(&Answer::Ready { address, publisher }).is_err() {
         return LOST;
     }
-    let account = match memory.admit(&job, &listener, &signals, line.as_mut().ok()) {
-        Ok(admitted) => Server::new(&library, &job, admitted, line).serve(signals, lock),
+    let account = match memory.admit(&job, &listener, &signals, line.as_mut().ok(), claim) {
+        Ok(admitted) => Server::new(&library, &job, admitted, line).serve(signals),
         Err(text) => return refuse(&lines, false, text),
     };
     end(account, Some(&lines))
@@ -179,14 +179,18 @@ fn serve_path(arguments: &ServeArguments) -> i32 {
             config,
         };
         let (library, listener, _, signals) = begin(&job, None)?;
-        let remove = || std::fs::remove_file(&arguments.path);
-        let (mut line, lock) =
-            line(&library, &job).map_err(input).inspect_err(|_| drop(remove()))?;
-        let admitted = Memory::new(&job)
-            .and_then(|memory| memory.admit(&job, &listener, &signals, line.as_mut().ok()));
-        let _ = remove();
-        let admitted = admitted.map_err(machine)?;
-        let account = Server::new(&library, &job, admitted, line).serve(signals, lock);
+        let opened = || -> Result<_, (bool, String)> {
+            let memory = Memory::new(&job).map_err(machine)?;
+            let (mut line, claim) = line(&library, &job).map_err(input)?;
+            let others = line.as_mut().ok();
+            let admitted =
+                memory.admit(&job, &listener, &signals, others, claim).map_err(machine)?;
+            Ok((line, admitted))
+        };
+        let opened = opened();
+        let _ = std::fs::remove_file(&arguments.path);
+        let (line, admitted) = opened?;
+        let account = Server::new(&library, &job, admitted, line).serve(signals);
         Ok(end(account, None))
     };
     run().unwrap_or_else(|(input, text)| {
@@ -238,15 +242,15 @@ fn load(config: &Config) -> Result<Hdf5, String> {
     Ok(library)
 }
 
-type LineAndLock<'a> = (Result<Publisher<'a>, Member>, Option<folder::Lock>);
+type LineAndClaim<'a> = (Result<Publisher<'a>, Member>, Option<folder::Claim>);
 
 /// How this writer's dumps get their names: by itself, or by another one.
-fn line<'a>(library: &'a Hdf5, job: &'a Job) -> Result<LineAndLock<'a>, String> {
+fn line<'a>(library: &'a Hdf5, job: &'a Job) -> Result<LineAndClaim<'a>, String> {
     if let Some(address) = &job.publisher {
         return Ok((Err(Member::connect(address, job)?), None));
     }
-    let lock = Output::new(&job.config.output).prepare(job.config.existing)?;
-    Ok((Ok(Publisher::new(library, job)?), lock))
+    let claim = Output::new(&job.config.output).claim()?;
+    Ok((Ok(Publisher::new(library, job)?), Some(claim)))
 }
 
 /// Signals that ask for the end; a batch system's warnings, which would end the process, are borne:

@@ -110,7 +110,7 @@ impl<'a> Server<'a> {
         admitted: Admitted,
         line: Result<Publisher<'a>, Member>,
     ) -> Self {
-        let Admitted { board, bell, clients } = admitted;
+        let Admitted { board, bell, clients, lock } = admitted;
         Self {
             library,
             job,
@@ -129,15 +129,13 @@ impl<'a> Server<'a> {
             deadline: Cell::new(None),
             steps: Vec::new(),
             account: Account::default(),
-            lock: None,
+            lock,
             signals: None,
         }
     }
 
     /// Write until all clients have closed, or died, and all of it has a fate; or until time is over.
-    /// `lock` is the one on the output folder, where this writer has it.
-    pub fn serve(mut self, signals: Signals, lock: Option<Lock>) -> Account {
-        self.lock = lock;
+    pub fn serve(mut self, signals: Signals) -> Account {
         let mut dump = Dump::new(self.clients.len());
         self.signals = Some(signals);
         loop {
