@@ -165,6 +165,8 @@ pub struct VolumeStatus {
     pub repaired_blocks: u64,
     /// The share of a device that is filled, while one is.
     pub rebuild_progress: Option<f64>,
+    /// Why the last device that was filled did not get everything.
+    pub rebuild_failure: Option<String>,
     /// The share of the scrub's tour that is done, while one is under way.
     pub scrub_progress: Option<f64>,
     /// Tours that were completed.
@@ -224,6 +226,7 @@ impl VolumeStatus {
             damaged_blocks: counters.damaged_blocks,
             repaired_blocks: counters.repaired_blocks,
             rebuild_progress: volume.rebuild_progress(),
+            rebuild_failure: volume.rebuild_failure().map(str::to_owned),
             scrub_progress: volume.scrub_progress(),
             scrub_tours,
             scrub_unrepaired_blocks,

@@ -66,6 +66,7 @@ impl Volume {
         if !is_out || self.rebuild.is_some() || self.failed.is_some() {
             return false;
         }
+        self.rebuild_failure = None;
         self.devices.set_role(device, DeviceRole::Rebuilding);
         let until = self.log.next_sequence();
         let stage = Stage::Settling { until };
@@ -96,6 +97,12 @@ impl Volume {
             Stage::Copying(place) => f64::from(place.segment) / f64::from(self.geometry.segments),
             Stage::Map { .. } => 1.0,
         })
+    }
+
+    /// Why the last rebuild was given up; `None` if none was, or one has begun since.
+    #[must_use]
+    pub fn rebuild_failure(&self) -> Option<&str> {
+        self.rebuild_failure
     }
 
     /// Goes on with the rebuild by one slice; whether there was something to do.
@@ -207,6 +214,7 @@ impl Volume {
     /// What is to be copied cannot be read: the device does not count, as before.
     fn give_up_rebuild(&mut self) -> bool {
         let Some(rebuild) = self.rebuild.take() else { return false };
+        self.rebuild_failure = Some("what it is copied from cannot be read");
         self.devices.set_role(rebuild.device, DeviceRole::Out);
         self.checkpoint.roles_changed = true;
         self.write_superblock_if_needed();
@@ -254,6 +262,9 @@ impl Volume {
             return false;
         }
         let rebuild = self.rebuild.take();
+        if self.failed.is_none() {
+            self.rebuild_failure = Some("it cannot be written");
+        }
         if let Some(Copying::Reading(place, _)) = rebuild.and_then(|rebuild| rebuild.under_way) {
             self.segments.unpin(place.segment);
         }

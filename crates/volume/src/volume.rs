@@ -65,6 +65,7 @@ pub struct Volume {
     pub(crate) collector: Collector,
     pub(crate) scrub: Scrub,
     pub(crate) rebuild: Option<Rebuild>,
+    pub(crate) rebuild_failure: Option<&'static str>,
     pub(crate) cache: BlockCache,
     /// Blocks that may be answered before they are in the log.
     pub(crate) buffered_max: u64,
@@ -112,6 +113,7 @@ impl Volume {
             collector: Collector::default(),
             scrub: Scrub::default(),
             rebuild: None,
+            rebuild_failure: None,
             cache: BlockCache::new(0),
             buffered_max: 0,
             buffered: 0,

@@ -64,13 +64,32 @@ fn a_device_does_not_count_if_nothing_could_be_read_to_fill_it() {
         world.disks[0].fail_reads(true);
         world.replace_now(1);
         assert_eq!(world.volume.roles(), [DeviceRole::InSync, DeviceRole::Out]);
+        let why = world.volume.rebuild_failure();
+        assert_eq!(why, Some("what it is copied from cannot be read"));
         world.disks[0].fail_reads(false);
         // It can be filled when the other one works again.
         world.replace_now(1);
         assert_eq!(world.volume.roles(), [DeviceRole::InSync; 2]);
+        assert_eq!(world.volume.rebuild_failure(), None);
         world.disks[0].kill();
         assert_eq!(damaged(&mut world, 10..10 + blocks), [0; 0]);
     }
+}
+
+#[test]
+fn it_is_told_why_a_device_is_no_longer_filled() {
+    let mut world = world(2);
+    world.write_run_now(10, 200);
+    world.disks[1].kill();
+    world.write_now(0);
+    // In its place is one that fails as well.
+    assert!(world.volume.begin_rebuild(1));
+    while world.volume.rebuild_progress().is_some() {
+        world.volume.background(Class::Rebuild);
+        world.complete_one();
+    }
+    assert_eq!(world.volume.roles(), [DeviceRole::InSync, DeviceRole::Out]);
+    assert_eq!(world.volume.rebuild_failure(), Some("it cannot be written"));
 }
 
 /// What could not be read for a while is copied once the device counts.

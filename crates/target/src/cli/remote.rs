@@ -215,6 +215,9 @@ fn of_volume(volume: &VolumeStatus) -> String {
     if let Some(failure) = &volume.failure {
         let _ = writeln!(text, "    nothing can be written: {}", printable_line(failure));
     }
+    if let Some(why) = &volume.rebuild_failure {
+        let _ = writeln!(text, "    a device is no longer filled: {}", printable_line(why));
+    }
     if let Some(progress) = volume.scrub_progress {
         let _ = writeln!(text, "    scrub: {:.0} % read", 100.0 * progress);
     }
@@ -271,6 +274,7 @@ mod tests {
             export: raw(),
             devices: vec![raw(), raw()],
             failure: Some(raw()),
+            rebuild_failure: Some(raw()),
             compression: raw(),
             starved_s: Some(2.0),
             checkpoint_stage: Some(raw()),
@@ -290,8 +294,8 @@ mod tests {
         };
         let page = page(&shown);
         assert!(page.chars().all(|one| one == '\n' || !one.is_control()), "{page:?}");
-        assert_eq!(page.lines().count(), 10, "{page}");
+        assert_eq!(page.lines().count(), 11, "{page}");
         assert!(page.contains("a recovery would replay 0 B; no checkpoint yet; opened in 0.00 s"));
-        assert_eq!(page.matches("name").count(), 13, "{page}");
+        assert_eq!(page.matches("name").count(), 14, "{page}");
     }
 }

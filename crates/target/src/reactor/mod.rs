@@ -290,6 +290,7 @@ impl Reactor {
             left = left.sooner(lane.work(now, is_idle, published, random));
             lane.turn(&mut self.ring, &mut self.answers);
             left = left.sooner(lane.watch(name, now));
+            lane.tell_roles(name);
             for (sum, backlog) in backlogs.iter_mut().zip(lane.backlogs()) {
                 sum.blocks += backlog.blocks;
                 sum.urgency = sum.urgency.max(backlog.urgency);

@@ -4,6 +4,7 @@ mod background;
 mod budget;
 mod order;
 mod partial;
+mod roles;
 mod stall;
 
 pub use background::{DEVICE_DEPTH, Left, Pace};
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use wattio_pages::{BLOCK, Recycler};
 use wattio_ring::{Back, Completion, Handle, Reach, Ring};
-use wattio_volume::{Done, Fault, Io, Op, Part, Piece, Reply, Request, Volume};
+use wattio_volume::{DeviceRole, Done, Fault, Io, Op, Part, Piece, Reply, Request, Volume};
 
 /// What a request to the volume is for.
 #[derive(Debug)]
@@ -77,6 +78,8 @@ pub struct VolumeLane {
     epoch: Instant,
     /// Since when clients wait for space, if that was told.
     stalled_since: Option<Instant>,
+    /// What was last told of each device.
+    roles_told: Vec<DeviceRole>,
 }
 
 impl VolumeLane {
@@ -89,6 +92,7 @@ impl VolumeLane {
         memory: VolumeMemory,
     ) -> Self {
         volume.set_memory(memory.cache_bytes, memory.write_buffer_bytes);
+        let roles = volume.roles().to_vec();
         Self {
             number,
             volume,
@@ -107,6 +111,7 @@ impl VolumeLane {
             requests: 0,
             epoch: Instant::now(),
             stalled_since: None,
+            roles_told: roles,
         }
     }
 
