@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from wattio.analysis.price import Price
+from wattio.cli.narrow import fitted
 from wattio.cli.printable import printable
 
 if TYPE_CHECKING:
@@ -53,12 +54,16 @@ class Screen(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Every piece of text passes here on its way out."""
-        for segment in super().render(renderable, options):
-            if segment.control:
-                yield segment
-            else:
-                yield Segment(printable(segment.text), segment.style)
+        """Every piece of text passes here on its way out, and every table."""
+        pieces: list[RenderableType] = [renderable]
+        if isinstance(renderable, Table):
+            pieces = [*fitted(self, options or self.options, renderable)]
+        for piece in pieces:
+            for segment in super().render(piece, options):
+                if segment.control:
+                    yield segment
+                else:
+                    yield Segment(printable(segment.text), segment.style)
 
 
 def console() -> Screen:
