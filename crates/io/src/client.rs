@@ -6,7 +6,7 @@ use crate::block::{self, Attributes};
 use crate::config::WhenFull;
 use crate::error::{Error, Result, host};
 use crate::ring::Ring;
-use crate::road::{Declared, Open, Road};
+use crate::road::{Declared, Open, Part, Road};
 use crate::shared::Shared;
 use crate::slot::{Board, DATA, ENTRIES, Entry, Fate, Slot, WINDOW};
 use std::io::Read;
@@ -177,20 +177,14 @@ impl Client {
     /// # Errors
     ///
     /// `Input` for a list that can never fit.
-    pub fn try_post(
-        &mut self,
-        open: &mut Open,
-        declared: &[Declared],
-        step: u64,
-        end: bool,
-        attributes: &Attributes,
-    ) -> Result<bool> {
+    pub fn try_post(&mut self, open: &mut Open, part: Part<'_>) -> Result<bool> {
         let mut head = std::mem::take(&mut self.scratch);
-        put_head(&mut head, open, declared, attributes);
+        put_head(&mut head, open, part);
         let at = self.place_head(&head);
         let head_bytes = head.len() as u64;
         self.scratch = head;
         let Some(head) = at? else { return Ok(false) };
+        let Part { step, end, .. } = part;
         self.slot.post(Entry { number: self.number, step, end, head, head_bytes });
         self.data.mark(self.posted);
         self.heads.mark(self.posted);
@@ -344,7 +338,10 @@ impl Road for Client {
             })?;
             match room.flatten() {
                 Some(data) => return Ok(data),
-                None => self.post(open, declared, step, false, &Vec::new())?,
+                None => {
+                    let attributes = &Attributes::new();
+                    self.post(open, Part { declared, step, end: false, attributes })?;
+                }
             }
         }
     }
@@ -358,16 +355,9 @@ impl Road for Client {
         Some(Arc::clone(self.slot.memory()))
     }
 
-    fn post(
-        &mut self,
-        open: &mut Open,
-        declared: &[Declared],
-        step: u64,
-        end: bool,
-        attributes: &Attributes,
-    ) -> Result<()> {
+    fn post(&mut self, open: &mut Open, part: Part<'_>) -> Result<()> {
         self.wait(None, |own| {
-            let posted = own.try_post(open, declared, step, end, attributes)?;
+            let posted = own.try_post(open, part)?;
             own.stalls += u64::from(!posted);
             Ok(posted.then_some(()))
         })
@@ -426,14 +416,14 @@ impl Road for Client {
 }
 
 /// The list of the blocks of an entry, and the attributes of its step.
-fn put_head(head: &mut Vec<u8>, open: &Open, declared: &[Declared], attributes: &Attributes) {
+fn put_head(head: &mut Vec<u8>, open: &Open, part: Part<'_>) {
     head.clear();
     head.extend((open.placed.len() as u32).to_le_bytes());
     for one in &open.placed {
         head.extend(one.data.to_le_bytes());
-        head.extend(&declared[one.variable].encoded);
+        head.extend(&part.declared[one.variable].encoded);
     }
-    block::put_attributes(head, attributes);
+    block::put_attributes(head, part.attributes);
 }
 
 fn gone() -> Error {

@@ -5,7 +5,7 @@ use crate::client::check_share;
 use crate::error::{Error, Result, host};
 use crate::frame::{self, Frames, FromRank, LIST_MAX, ToRank, fate};
 use crate::peers::Peers;
-use crate::road::{Declared, Open, Placed, Road};
+use crate::road::{Declared, Open, Part, Placed, Road};
 use crate::shared::Shared;
 use crate::slot::Fate;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -202,14 +202,8 @@ impl Road for Far {
         None
     }
 
-    fn post(
-        &mut self,
-        open: &mut Open,
-        declared: &[Declared],
-        step: u64,
-        end: bool,
-        attributes: &Attributes,
-    ) -> Result<()> {
+    fn post(&mut self, open: &mut Open, part: Part<'_>) -> Result<()> {
+        let Part { declared, step, end, attributes } = part;
         let placed = std::mem::take(&mut open.placed);
         open.head_bytes = 0;
         open.posted = true;

@@ -8,7 +8,7 @@ use crate::error::{Error, Result, host, tell};
 use crate::frame::{Frames, FromRank, ToRank};
 use crate::job::is_same_token;
 use crate::peers::Peers;
-use crate::road::{Declared, Open, Placed};
+use crate::road::{Declared, Open, Part, Placed};
 use crate::slot::{Fate, Slot, UNKNOWN};
 use rustix::event::{PollFd, PollFlags};
 use std::io::Read;
@@ -291,8 +291,10 @@ impl Sender {
             }
             match room {
                 Ok(Room::AfterPost) => {
-                    let (open, none) = (&mut post.open, Vec::new());
-                    if !self.near.try_post(open, &post.declared, post.step, false, &none)? {
+                    let attributes = &block::Attributes::new();
+                    let Post { step, ref declared, .. } = post;
+                    let part = Part { declared, step, end: false, attributes };
+                    if !self.near.try_post(&mut post.open, part)? {
                         return Ok(Some(post));
                     }
                 }
@@ -306,9 +308,8 @@ impl Sender {
                 }
             }
         }
-        let (step, end) = (post.step, post.end);
-        let (open, attributes) = (&mut post.open, &post.attributes);
-        if !self.near.try_post(open, &post.declared, step, end, attributes)? {
+        let Post { step, end, ref declared, ref attributes, .. } = post;
+        if !self.near.try_post(&mut post.open, Part { declared, step, end, attributes })? {
             return Ok(Some(post));
         }
         if end {

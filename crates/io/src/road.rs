@@ -50,6 +50,19 @@ impl Declared {
     }
 }
 
+/// What is handed over of a dump, besides the blocks that are open: a part of it, or its end.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// The session's variables.
+    pub declared: &'a [Declared],
+    /// The dump's step.
+    pub step: u64,
+    /// Whether nothing of the dump follows.
+    pub end: bool,
+    /// Attributes of the step, with its end.
+    pub attributes: &'a Attributes,
+}
+
 /// One rank's way to its writer.
 pub trait Road: Send {
     /// Bytes that the attributes of a variable may take, and those of a step.
@@ -78,19 +91,12 @@ pub trait Road: Send {
     /// The memory that blocks lie in, where a writer shares it: it stays for as long as somebody holds it.
     fn memory(&self) -> Option<Arc<Shared>>;
 
-    /// Hand over what is open: as a part of the dump, or as its end.
+    /// Hand over what is open.
     ///
     /// # Errors
     ///
     /// `Input` where attributes are larger than all room for them, `Host` where the writer has died.
-    fn post(
-        &mut self,
-        open: &mut Open,
-        declared: &[Declared],
-        step: u64,
-        end: bool,
-        attributes: &Attributes,
-    ) -> Result<()>;
+    fn post(&mut self, open: &mut Open, part: Part<'_>) -> Result<()>;
 
     /// How many dumps have a fate.
     ///

@@ -2,7 +2,7 @@
 
 use crate::block::{self, Attributes, Type, Value, Variable};
 use crate::error::{Error, Result};
-use crate::road::{Declared, Open, Placed, Road};
+use crate::road::{Declared, Open, Part, Placed, Road};
 use crate::shared::Shared;
 use crate::slot::{Fate, UNKNOWN};
 use serde::{Deserialize, Serialize};
@@ -277,13 +277,9 @@ impl Session {
                 unsafe { session.copy(which, at, data)? };
             }
             let Some(mut current) = session.current.take() else { return Err(not_begun()) };
-            session.road.post(
-                &mut current.open,
-                &session.declared,
-                current.step,
-                true,
-                &current.attributes,
-            )?;
+            let Current { step, ref attributes, .. } = current;
+            let part = Part { declared: &session.declared, step, end: true, attributes };
+            session.road.post(&mut current.open, part)?;
             session.steps.push((current.step, None));
             session.report.steps += 1;
             if session.synchronous {

@@ -72,7 +72,10 @@ fn room_that_is_given_back_while_a_block_asks_for_it_is_found() {
                 // The one before has all of it, and only that one is in the way.
                 let data = client.reserve(&mut open, &all, 0, step).unwrap();
                 open.placed.push(Placed { variable: 0, data, committed: true });
-                client.post(&mut open, &all, step, true, &Attributes::new()).unwrap();
+                let attributes = &Attributes::new();
+                client
+                    .post(&mut open, Part { declared: &all, step, end: true, attributes })
+                    .unwrap();
             }
         });
         for number in 0..DUMPS {

@@ -47,6 +47,7 @@ fn blocks_of_large_attributes_are_told_of_in_several_messages() {
         open.placed.push(Placed { variable, data, committed: true });
     }
     let time = vec![("time".to_owned(), Value::Number(0.5))];
-    far.post(&mut open, &declared, 3, true, &time).unwrap();
+    let part = Part { declared: &declared, step: 3, end: true, attributes: &time };
+    far.post(&mut open, part).unwrap();
     assert_eq!(relay.join().unwrap(), [(3, false, false), (3, false, false), (1, true, true)]);
 }
