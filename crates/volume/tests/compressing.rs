@@ -4,23 +4,10 @@ mod world;
 
 use wattio_pages::{BLOCK, Pages};
 use wattio_volume::{Class, Compression, Disk, Fault, Geometry, Part, Request, read_superblock};
-use world::{Plan, World};
-
-const GEOMETRY: Geometry =
-    Geometry { blocks: 2000, blocks_max: 8000, segments: 64, segment_blocks: 64 };
+use world::{Plan, SMALL as GEOMETRY, World};
 
 fn world(compression: Compression, devices: usize, geometry: Geometry) -> World {
-    World::new(Plan {
-        seed: 1,
-        geometry,
-        devices,
-        depth: 8,
-        writes: 0.9,
-        background: 1.0,
-        memory: (0, 0),
-        checkpoints: 1.0,
-        compression,
-    })
+    World::new(Plan { geometry, compression, ..Plan::small(devices) })
 }
 
 /// Blocks that repeat, or none that does.

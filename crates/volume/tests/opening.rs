@@ -8,24 +8,10 @@ use wattio_volume::{
     read_superblock, resize,
 };
 use world::disk::SimDisk;
-use world::{OPTIONS, Plan, World, boxed};
-
-const GEOMETRY: Geometry =
-    Geometry { blocks: 2000, blocks_max: 8000, segments: 64, segment_blocks: 64 };
+use world::{OPTIONS, Plan, SMALL as GEOMETRY, World, boxed};
 
 fn world(devices: usize) -> World {
-    let plan = Plan {
-        seed: 1,
-        geometry: GEOMETRY,
-        devices,
-        depth: 8,
-        writes: 0.9,
-        background: 1.0,
-        memory: (0, 0),
-        checkpoints: 1.0,
-        compression: Compression::None,
-    };
-    World::new(plan)
+    World::new(Plan::small(devices))
 }
 
 fn overwrite(disk: &SimDisk, offset: u64, byte: u8) {

@@ -3,29 +3,12 @@
 mod world;
 
 use wattio_volume::{
-    Class, Compression, DeviceRole, Geometry, OpenError, OpenOptions, Opened, open, read_superblock,
+    Class, Compression, DeviceRole, OpenError, OpenOptions, Opened, open, read_superblock,
 };
-use world::{OPTIONS, Plan, World, boxed};
-
-const GEOMETRY: Geometry =
-    Geometry { blocks: 2000, blocks_max: 8000, segments: 64, segment_blocks: 64 };
+use world::{OPTIONS, Plan, SMALL as GEOMETRY, World, boxed};
 
 fn world(devices: usize) -> World {
-    compressed(devices, Compression::None)
-}
-
-fn compressed(devices: usize, compression: Compression) -> World {
-    World::new(Plan {
-        seed: 1,
-        geometry: GEOMETRY,
-        devices,
-        depth: 8,
-        writes: 0.9,
-        background: 1.0,
-        memory: (0, 0),
-        checkpoints: 1.0,
-        compression,
-    })
+    World::new(Plan::small(devices))
 }
 
 /// Where the log of a new volume begins, and a block so far behind.
@@ -222,7 +205,7 @@ fn the_scrub_repairs_each_block_from_the_device_that_can_read_it() {
 #[test]
 fn the_scrub_reads_what_lies_in_a_segment_that_is_still_written_to() {
     for compression in Compression::ALL {
-        let mut world = compressed(2, compression);
+        let mut world = World::new(Plan { compression, ..Plan::small(2) });
         world.write_run_now(10, 10);
         world.write_now(30);
         [1, 4].map(|block| behind(&world, block)).iter().for_each(|&at| world.disks[0].spoil(at));

@@ -44,6 +44,27 @@ pub struct Plan {
     pub compression: Compression,
 }
 
+/// A small volume, for tests that look at one thing.
+pub const SMALL: Geometry =
+    Geometry { blocks: 2000, blocks_max: 8000, segments: 64, segment_blocks: 64 };
+
+impl Plan {
+    /// A small volume that is mostly written to.
+    pub fn small(devices: usize) -> Self {
+        Self {
+            seed: 1,
+            geometry: SMALL,
+            devices,
+            depth: 8,
+            writes: 0.9,
+            background: 1.0,
+            memory: (0, 0),
+            checkpoints: 1.0,
+            compression: Compression::None,
+        }
+    }
+}
+
 /// What happened, to see that what was to be tested did.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
