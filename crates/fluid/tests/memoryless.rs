@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use wattio_control::{Settings, build, policies};
 use wattio_law::Law;
-use wattio_law::{GroupObservation, InFlight, LatencyObservation, Limits, Observation, Schedule};
+use wattio_law::{GroupObservation, InFlight, LatencyObservation, Limits, Observation};
 use wattio_plant::{DORADO6000, Server};
 use wattio_units::{Hertz, Seconds};
 
@@ -87,7 +87,4 @@ fn the_simple_laws_have_no_memory_and_the_others_say_so() {
     for name in ["schedutil", "pacer"] {
         assert!(!named.contains(&name), "{name}");
     }
-    let action = limits.full_speed();
-    let plan = Schedule { plan: vec![], last: action, period: Seconds(0.5), elapsed: Seconds(0.0) };
-    assert!(!plan.is_memoryless(), "it knows the time");
 }

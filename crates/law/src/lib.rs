@@ -191,29 +191,3 @@ impl Law for Fixed {
         self.period
     }
 }
-
-/// The law that follows a plan made beforehand: what the oracle found.
-#[derive(Clone, Debug)]
-pub struct Schedule {
-    /// The actions, each until a time in seconds since the start.
-    pub plan: Vec<(Seconds, Action)>,
-    /// The action afterwards.
-    pub last: Action,
-    /// How often it is asked.
-    pub period: Seconds,
-    /// Time that passed.
-    pub elapsed: Seconds,
-}
-
-impl Law for Schedule {
-    fn step(&mut self, _: &Observation, dt: Seconds) -> Action {
-        self.elapsed = self.elapsed + dt;
-        // Half a period of tolerance, so that the step that falls on a boundary takes it.
-        let now = self.elapsed + self.period * 0.5;
-        let at = self.plan.partition_point(|&(until, _)| until < now);
-        self.plan.get(at).map_or_else(|| self.last.clone(), |(_, action)| action.clone())
-    }
-    fn period(&self) -> Seconds {
-        self.period
-    }
-}

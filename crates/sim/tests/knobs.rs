@@ -2,8 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up its server has failed")]
 
+mod schedule;
+
+use schedule::Schedule;
 use wattio_law::{
-    Action, BackgroundAction, BackgroundPriority, DriveAction, Fixed, GroupAction, Law, Schedule,
+    Action, BackgroundAction, BackgroundPriority, DriveAction, Fixed, GroupAction, Law,
 };
 use wattio_plant::{DORADO6000, Server};
 use wattio_sim::{Load, Pattern, Phase, Run, RunSettings, Senders, limits};

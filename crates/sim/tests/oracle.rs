@@ -2,8 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up its server has failed")]
 
+mod schedule;
+
+use schedule::Schedule;
 use wattio_control::{Settings, build};
-use wattio_law::{Action, BackgroundAction, Bound, Fixed, GroupAction, Law, Schedule};
+use wattio_law::{Action, BackgroundAction, Bound, Fixed, GroupAction, Law};
 use wattio_plant::{DORADO6000, SMALL, Server};
 use wattio_sim::oracle::{OracleSettings, Plan, Rival, without_switching_costs};
 use wattio_sim::{
