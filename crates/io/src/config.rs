@@ -61,7 +61,8 @@ pub struct Config {
     pub ratio: usize,
     /// Nodes emulated on one machine. Allowed: 1 to 4096. Default: none: machines are nodes.
     pub ranks_per_node: Option<usize>,
-    /// Memory of each node for dumps that are not yet written. Allowed: 64 KiB to 4 PiB. Default: `"256 MiB"`.
+    /// Memory of each node for dumps that are not yet written. Allowed: 64 KiB to 4096 TiB. Default:
+    /// `"256 MiB"`.
     pub buffer: Bytes,
     /// What happens to a dump that finds no room in it. Allowed: `"block"`, `"drop_oldest"`.
     /// Default: `"block"`.
@@ -178,7 +179,7 @@ impl Config {
             }
         }
         if self.buffer.value() < BUFFER_MIN || self.buffer.value() > 2f64.powi(52) {
-            return refuse(format!("buffer = \"{}\"; allowed: 64 KiB to 4 PiB", self.buffer));
+            return refuse(format!("buffer = \"{}\"; allowed: 64 KiB to 4096 TiB", self.buffer));
         }
         if !(0.0..=GRACE_MAX_S).contains(&self.grace.value()) {
             return refuse(format!("grace = \"{}\"; allowed: 0 s to 1 d", self.grace));
@@ -251,7 +252,7 @@ mod tests {
             ("[hpcio]\nwhen_full = \"write_through\"\n", vec!["line 2", "drop_oldest"]),
             ("[hpcio]\nwriters = -1\n", vec!["line 2", "writers", "-1"]),
             ("[hpcio]\n\nwriters = \"2\"\n", vec!["line 3", "\"2\""]),
-            ("[hpcio]\nbuffer = \"99999999 TiB\"\n", vec!["64 KiB to 4 PiB"]),
+            ("[hpcio]\nbuffer = \"99999999 TiB\"\n", vec!["64 KiB to 4096 TiB"]),
         ] {
             let told = Config::parse(text).unwrap_err().to_string();
             assert!(words.iter().all(|word| told.contains(word)), "{text:?}: {told}");
