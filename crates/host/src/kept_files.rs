@@ -3,7 +3,7 @@
 //! Opening a file of the kernel takes several times as long as reading it. The kernel generates the
 //! text afresh for each read from the start, so that an open file always shows the current state.
 
-use crate::root::{FILE_BYTES_MAX, Root};
+use crate::root::{FILE_BYTES_MAX, Root, as_text};
 use rustix::fs::fstatfs;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -74,12 +74,24 @@ impl KeptFiles {
     /// # Errors
     /// The operating system's error.
     pub fn read(&mut self, path: &str) -> io::Result<Cow<'_, str>> {
-        let count = match self.read_kept(path) {
+        self.read_while(path, |_| true)
+    }
+
+    /// The beginning of a text: it is read piece by piece, as long as those so far call for `more`.
+    /// Whatever else was in the last piece is there too.
+    ///
+    /// # Errors
+    /// The operating system's error.
+    pub fn read_while(
+        &mut self,
+        path: &str,
+        more: impl Fn(&[u8]) -> bool,
+    ) -> io::Result<Cow<'_, str>> {
+        let count = match self.read_kept(path, &more) {
             Some(count) => count,
-            None => self.read_anew(path)?,
+            None => self.read_anew(path, &more)?,
         };
-        let text = String::from_utf8_lossy(self.bytes.get(..count).unwrap_or_default());
-        Ok(match text {
+        Ok(match as_text(self.bytes.get(..count).unwrap_or_default()) {
             Cow::Borrowed(text) => Cow::Borrowed(text.trim_end()),
             Cow::Owned(text) => Cow::Owned(text.trim_end().to_owned()),
         })
@@ -88,20 +100,21 @@ impl KeptFiles {
     /// Reads an open file; `None` if there is none, or it is no longer the one of
     /// that name: its
     /// device went, and may be there again.
-    fn read_kept(&mut self, path: &str) -> Option<usize> {
+    fn read_kept(&mut self, path: &str, more: impl Fn(&[u8]) -> bool) -> Option<usize> {
         let (file, system) = self.open.get(path)?;
         let stands = *system != System::Memory || file.metadata().is_ok_and(|is| is.nlink() > 0);
-        let count = stands.then(|| read_all(file, *system, &mut self.bytes).ok()).flatten();
+        let read = || read_file(file, *system, &mut self.bytes, more).ok();
+        let count = stands.then(read).flatten();
         if count.is_none() {
             self.open.remove(path);
         }
         count
     }
 
-    fn read_anew(&mut self, path: &str) -> io::Result<usize> {
+    fn read_anew(&mut self, path: &str, more: impl Fn(&[u8]) -> bool) -> io::Result<usize> {
         let file = File::open(self.root.path(path))?;
         let system = System::of(&file);
-        let count = read_all(&file, system, &mut self.bytes)?;
+        let count = read_file(&file, system, &mut self.bytes, more)?;
         if system != System::Other && self.open.len() < FILES_MAX {
             self.open.insert(path.to_owned(), (file, system));
         }
@@ -109,8 +122,14 @@ impl KeptFiles {
     }
 }
 
-/// Reads a file from its start; how many bytes of `into` it filled.
-fn read_all(file: &File, system: System, into: &mut Vec<u8>) -> io::Result<usize> {
+/// Reads a file from its start as long as there is and is to be more; how many bytes of `into` it
+/// filled.
+fn read_file(
+    file: &File,
+    system: System,
+    into: &mut Vec<u8>,
+    more: impl Fn(&[u8]) -> bool,
+) -> io::Result<usize> {
     let mut count = 0;
     loop {
         if count == into.len() {
@@ -123,10 +142,10 @@ fn read_all(file: &File, system: System, into: &mut Vec<u8>) -> io::Result<usize
         let asked = room.len();
         match file.read_at(room, count as u64) {
             Ok(0) => return Ok(count),
-            Ok(more) => {
-                count += more;
-                let whole = matches!(system, System::Values | System::Memory);
-                if whole && more < asked {
+            Ok(read) => {
+                count += read;
+                let whole = matches!(system, System::Values | System::Memory) && read < asked;
+                if whole || !more(into.get(..count).unwrap_or_default()) {
                     return Ok(count);
                 }
             }

@@ -1,11 +1,19 @@
 //! The root folder of the host's files.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// The most that is read of one file.
 pub(crate) const FILE_BYTES_MAX: usize = 16 << 20;
+
+/// The bytes as text, as far as they are text. `String::from_utf8_lossy` goes through them one by one,
+/// and takes longer than anything else that is done with a long page; all that is read in every window
+/// is text as a rule.
+pub(crate) fn as_text(bytes: &[u8]) -> Cow<'_, str> {
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
+}
 
 /// The folder under which `/sys`, `/proc` and the rest lie: `/` on a host, any folder in a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,8 +47,7 @@ impl Root {
             &mut io::Read::take(fs::File::open(self.path(path))?, FILE_BYTES_MAX as u64),
             &mut bytes,
         )?;
-        let text = String::from_utf8_lossy(&bytes);
-        Ok(text.trim_end().to_owned())
+        Ok(as_text(&bytes).trim_end().to_owned())
     }
 
     /// Writes a value in one call, as sysfs wants it; the file must be there.

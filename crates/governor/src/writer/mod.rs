@@ -120,28 +120,49 @@ impl RestorableWriter {
     /// those that somebody else changed.
     pub fn inspect(&mut self, count: usize) -> Vec<Note> {
         let mut notes = Vec::new();
-        for _ in 0..count.min(self.held.len()) {
-            let from = self.inspected.take().map_or(Bound::Unbounded, Bound::Excluded);
-            let next = self.held.range((from, Bound::Unbounded)).next();
-            let Some((address, held)) = next.or_else(|| self.held.iter().next()) else { break };
-            let (address, written) = (address.clone(), held.written.clone());
-            self.inspected = Some(address.clone());
-            if self.released.contains(&address) {
-                continue;
+        let mut left = count.min(self.held.len());
+        while left > 0 {
+            let next = self.next_held(left);
+            if next.is_empty() {
+                break;
             }
-            let Written::Read(written) = written else {
-                if self.machine.is_gone(&address) {
-                    self.forget(&address);
+            for (address, written) in next {
+                left -= 1;
+                self.inspected = Some(address.clone());
+                let (held, told) = (self.held.len(), notes.len());
+                self.inspect_one(&address, written, &mut notes);
+                if (self.held.len(), notes.len()) != (held, told) {
+                    // What comes next may be gone with it.
+                    break;
                 }
-                continue;
-            };
-            match self.machine.read(&address) {
-                Ok(found) => notes.extend(self.notice(&address, &written, found)),
-                Err(MachineError::Gone { .. }) => self.forget(&address),
-                Err(MachineError::Refused { .. }) => {}
             }
         }
         notes
+    }
+
+    /// The next places to be checked, round and round, with what was written there. All in one pass:
+    /// to find one among the long names of hundreds takes longer than to read it.
+    fn next_held(&self, count: usize) -> Vec<(Address, Written)> {
+        let from = self.inspected.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let next = self.held.range((from, Bound::Unbounded)).chain(&self.held).take(count);
+        next.map(|(address, held)| (address.clone(), held.written.clone())).collect()
+    }
+
+    fn inspect_one(&mut self, address: &Address, written: Written, notes: &mut Vec<Note>) {
+        if self.released.contains(address) {
+            return;
+        }
+        let Written::Read(written) = written else {
+            if self.machine.is_gone(address) {
+                self.forget(address);
+            }
+            return;
+        };
+        match self.machine.read(address) {
+            Ok(found) => notes.extend(self.notice(address, &written, found)),
+            Err(MachineError::Gone { .. }) => self.forget(address),
+            Err(MachineError::Refused { .. }) => {}
+        }
     }
 
     /// A read-only view of the machine.

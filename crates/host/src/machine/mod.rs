@@ -158,8 +158,8 @@ impl MachineView for LinuxMachine {
     }
 
     fn took(&self, address: &Address, value: &str, found: &str) -> bool {
-        let rounded = address.scheme() == "file" && file::rounded(address.rest(), value, found);
-        rounded || self.same(address, value, found)
+        self.same(address, value, found)
+            || (address.scheme() == "file" && file::rounded(address.rest(), value, found))
     }
 
     fn is_side_effect(&self, address: &Address, original: &str, found: &str) -> bool {

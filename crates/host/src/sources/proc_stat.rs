@@ -22,38 +22,77 @@ use wattio_governor::{CpuSource, Cpus, GroupUse, SourceError};
 use wattio_units::Seconds;
 
 const FILE: &str = "/proc/stat";
+/// A core's line is hardly shorter.
+const LINE_BYTES: usize = 24;
 
 /// The table `kind = "proc-stat"`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {}
 
-/// The ticks of each core that is on, from the text of `/proc/stat`.
+/// The ticks of each core that is on, from the text of `/proc/stat` or its beginning.
 ///
 /// # Errors
 /// Says which line makes no sense.
 pub fn parse(text: &str) -> Result<Reading, String> {
-    let mut cores = Vec::new();
-    for line in text.lines() {
-        // The cores come first; the line of interrupts after them is long.
-        let Some(rest) = line.strip_prefix("cpu") else { break };
-        let Some((number, ticks)) = rest.split_once(' ') else { continue };
-        if number.is_empty() {
-            continue;
+    let mut cores = Vec::with_capacity(text.len() / LINE_BYTES);
+    let mut rest = text;
+    // The cores come first; the line of interrupts after them is long.
+    while let Some(line) = rest.strip_prefix("cpu") {
+        let end = line.bytes().position(|byte| byte == b'\n').unwrap_or(line.len());
+        let (line, after) = line.split_at(end);
+        rest = after.get(1..).unwrap_or_default();
+        // The first line sums up all cores.
+        if !line.starts_with(' ') {
+            let wrong = || format!("{FILE}: \"cpu{line}\" is not \"cpu<number> <ticks> ...\"");
+            cores.push(core(line.as_bytes()).ok_or_else(wrong)?);
         }
-        let wrong = || format!("{FILE}: {line:?} is not \"cpu<number> <ticks> ...\"");
-        let number: u32 = number.parse().map_err(|_| wrong())?;
-        let mut ticks = ticks.split_ascii_whitespace().map(str::parse::<u64>);
-        let mut next = || ticks.next().and_then(Result::ok).ok_or_else(wrong);
-        let (user, nice, system, idle) = (next()?, next()?, next()?, next()?);
-        let (iowait, irq, softirq) = (next()?, next()?, next()?);
-        let clients = [system, irq, softirq].into_iter().fold(user, u64::saturating_add);
-        cores.push((number, Ticks { clients, background: nice, idle, waiting: iowait }));
     }
     if cores.is_empty() {
         return Err(format!("{FILE} lists no core"));
     }
     Ok(cores.into_iter().collect())
+}
+
+/// A core's number and ticks, from its line after `cpu`.
+fn core(line: &[u8]) -> Option<(u32, Ticks)> {
+    let mut numbers = Numbers(line);
+    let number = numbers.next()?.try_into().ok()?;
+    let mut next = || numbers.next();
+    let (user, nice, system, idle) = (next()?, next()?, next()?, next()?);
+    let (iowait, irq, softirq) = (next()?, next()?, next()?);
+    let clients = [system, irq, softirq].into_iter().fold(user, u64::saturating_add);
+    Some((number, Ticks { clients, background: nice, idle, waiting: iowait }))
+}
+
+/// The numbers of a line, up to the first word that is none. There are a thousand of them in each
+/// window on a host of 128 cores, and the general ways to split and to parse take some times as long.
+struct Numbers<'a>(&'a [u8]);
+
+impl Iterator for Numbers<'_> {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        let line = self.0;
+        let from = line.iter().position(|byte| *byte != b' ')?;
+        let word = line.get(from..)?;
+        let end = word.iter().position(|byte| *byte == b' ').unwrap_or(word.len());
+        let (word, rest) = word.split_at(end);
+        self.0 = rest;
+        word.iter().try_fold(0_u64, |number, byte| {
+            let digit = byte.wrapping_sub(b'0');
+            let number = number.checked_mul(10).filter(|_| digit <= 9)?;
+            number.checked_add(digit.into())
+        })
+    }
+}
+
+/// Whether what was read of the file ends before the line after those of the cores. The kernel makes
+/// the whole text at once; but it need not be copied and looked through.
+fn is_of_cores(text: &[u8]) -> bool {
+    let line = text.iter().rposition(|byte| *byte == b'\n').and_then(|end| text.get(end + 1..));
+    let line = line.unwrap_or(text);
+    line.iter().zip(b"cpu").all(|(found, expected)| found == expected)
 }
 
 /// The source.
@@ -77,7 +116,8 @@ impl ProcStat {
     }
 
     fn read(&mut self) -> Result<Reading, SourceError> {
-        let text = self.files.read(FILE).map_err(|error| format!("{FILE}: {error}"));
+        let text =
+            self.files.read_while(FILE, is_of_cores).map_err(|error| format!("{FILE}: {error}"));
         text.and_then(|text| parse(&text)).map_err(|message| SourceError::new("proc-stat", message))
     }
 }
@@ -165,12 +205,49 @@ mod tests {
 
     #[test]
     fn odd_lines_are_named() {
-        for text in ["cpu0 1 2 3", "cpux 1 2 3 4 5 6 7", "cpu0 1 2 3 4 5 6 -7", "", "intr 1"] {
+        for text in [
+            "cpu0 1 2 3",
+            "cpu0x 1 2 3 4 5 6 7",
+            "cpu4294967296 1 2 3 4 5 6 7",
+            "cpu0 1 2 3 4 5 6 -7",
+            "cpu0 1 2 3 4 5 6 18446744073709551616",
+            "cpux 1 2 3 4 5 6 7",
+            "",
+            "intr 1",
+        ] {
             assert!(parse(text).unwrap_err().contains(FILE), "{text}");
         }
     }
 
+    /// The line of interrupts was copied and looked through in every window: several kilobytes of
+    /// zeros on a host of many devices.
+    #[test]
+    fn what_comes_after_the_cores_is_not_read() {
+        for of_cores in ["", "c", "cp", "cpu0 1 2", "cpu0 1 2\n", "cpu0 1 2\ncpu"] {
+            assert!(is_of_cores(of_cores.as_bytes()), "{of_cores:?}");
+        }
+        for beyond in ["cpu0 1 2\ni", "cpu0 1 2\nintr 0 0 0", "cpu0 1 2\nintr 0\nct"] {
+            assert!(!is_of_cores(beyond.as_bytes()), "{beyond:?}");
+        }
+        let mut long = START.replace("intr 5 6\n", "");
+        long.extend((0..1000).map(|core| format!("cpu{} 1 2 3 4 5 6 7\n", core + 2)));
+        let all = parse(&long).unwrap();
+        long.push_str("intr 1");
+        long.push_str(&" 0".repeat(100_000));
+        let mut host = Host::new(&long);
+        assert_eq!(host.source.read(), Ok(all), "all of the cores, in pieces");
+        let read = host.source.files.read_while(FILE, is_of_cores).unwrap().len();
+        assert!(read < long.len() / 2, "{read} of {} bytes", long.len());
+    }
+
     proptest! {
+        #[test]
+        fn a_number_is_what_the_standard_library_reads(line in "[ 0-9]{0,50}") {
+            let words = line.split_ascii_whitespace();
+            let words = words.map_while(|word| word.parse::<u64>().ok());
+            prop_assert!(Numbers(line.as_bytes()).eq(words));
+        }
+
         #[test]
         fn no_text_panics(text in "(cpu[0-9]{0,12}( [0-9]{1,21}){0,10}\n?){0,4}.*") {
             let _ = parse(&text);

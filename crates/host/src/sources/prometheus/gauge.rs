@@ -2,6 +2,7 @@
 
 use super::http::Client;
 use super::{is_metric_name, text, url};
+use crate::root::as_text;
 use crate::sources::polled::INTERVAL_MIN;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -57,7 +58,7 @@ impl Gauge {
     /// Says what went wrong: no page, or no such series on it.
     pub fn read(&mut self) -> Result<(f64, &[u8]), String> {
         let page = self.client.get()?;
-        let value = text::value(&String::from_utf8_lossy(page), &self.metric, &self.labels)?;
+        let value = text::value(&as_text(page), &self.metric, &self.labels)?;
         Ok((value, page))
     }
 }

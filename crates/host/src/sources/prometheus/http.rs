@@ -14,7 +14,7 @@ const BODY_BYTES_MAX: usize = 8 << 20;
 /// The most that is read of the headers.
 const HEAD_BYTES_MAX: usize = 32 << 10;
 const HEADERS_MAX: usize = 64;
-/// The size of one read.
+/// The least room for one read.
 const PART_BYTES: usize = 16 << 10;
 
 /// Reads one page.
@@ -24,8 +24,32 @@ pub struct Client {
     url: Url,
     timeout: Duration,
     kept: Option<Line>,
-    /// The page that was read last.
-    page: Vec<u8>,
+    /// What was read last.
+    buffer: Buffer,
+}
+
+/// Bytes that came, at the beginning of memory that is kept and not cleared in between: at each reading
+/// of a page that took as long as all else that is done with it.
+#[derive(Debug, Default)]
+struct Buffer {
+    memory: Vec<u8>,
+    filled: usize,
+}
+
+impl Buffer {
+    fn bytes(&self) -> &[u8] {
+        self.memory.get(..self.filled).unwrap_or_default()
+    }
+
+    /// Where the next part goes: as much as there is, so that a page as long as the one before comes
+    /// in as few parts as the server sends.
+    fn room(&mut self) -> &mut [u8] {
+        let end = self.filled + PART_BYTES;
+        if self.memory.len() < end {
+            self.memory.resize(end, 0);
+        }
+        self.memory.get_mut(self.filled..).unwrap_or_default()
+    }
 }
 
 /// A connection, and the timeouts that it was given last.
@@ -64,7 +88,7 @@ impl Client {
              Accept-Encoding: identity\r\n\r\n",
             url.path, url.authority
         );
-        Self { request, url, timeout, kept: None, page: Vec::new() }
+        Self { request, url, timeout, kept: None, buffer: Buffer::default() }
     }
 
     /// The page as it is now.
@@ -74,24 +98,24 @@ impl Client {
     /// is too long or ends early.
     pub fn get(&mut self) -> Result<&[u8], String> {
         let deadline = Instant::now() + self.timeout;
-        let mut bytes = std::mem::take(&mut self.page);
+        let mut buffer = std::mem::take(&mut self.buffer);
         // A kept connection may have been closed meanwhile; then a new one is tried.
         if let Some(kept) = self.kept.take() {
-            let mut answer = Answer::new(kept, deadline, self.timeout, bytes);
+            let mut answer = Answer::new(kept, deadline, self.timeout, buffer);
             match self.exchange(&mut answer) {
-                Err(_) if answer.bytes.is_empty() && !answer.timed_out => bytes = answer.bytes,
-                done => return done.map(|keep| self.finish(answer, keep)),
+                Err(_) if answer.bytes().is_empty() && !answer.timed_out => buffer = answer.buffer,
+                done => return done.map(|page| self.finish(answer, page)),
             }
         }
-        let mut answer = Answer::new(self.connect(deadline)?, deadline, self.timeout, bytes);
-        let keep = self.exchange(&mut answer)?;
-        Ok(self.finish(answer, keep))
+        let mut answer = Answer::new(self.connect(deadline)?, deadline, self.timeout, buffer);
+        let page = self.exchange(&mut answer)?;
+        Ok(self.finish(answer, page))
     }
 
-    fn finish(&mut self, answer: Answer, keep: bool) -> &[u8] {
-        self.kept = keep.then_some(answer.line);
-        self.page = answer.bytes;
-        &self.page
+    fn finish(&mut self, answer: Answer, page: Page) -> &[u8] {
+        self.kept = page.keep.then_some(answer.line);
+        self.buffer = answer.buffer;
+        self.buffer.bytes().get(page.from..page.to).unwrap_or_default()
     }
 
     fn connect(&self, deadline: Instant) -> Result<Line, String> {
@@ -115,66 +139,79 @@ impl Client {
         Err(last)
     }
 
-    /// Reduces the answer's bytes to the page; returns whether the connection can be kept.
-    fn exchange(&self, answer: &mut Answer) -> Result<bool, String> {
+    /// Asks, and waits for the page.
+    fn exchange(&self, answer: &mut Answer) -> Result<Page, String> {
         answer.send(self.request.as_bytes())?;
         let head = loop {
-            if let Some(head) = parse_head(&answer.bytes)? {
+            if let Some(head) = parse_head(answer.bytes())? {
                 break head;
             }
-            if answer.bytes.len() > HEAD_BYTES_MAX {
+            if answer.bytes().len() > HEAD_BYTES_MAX {
                 return Err(format!("its headers are longer than {HEAD_BYTES_MAX} bytes"));
             }
             if !answer.more()? {
                 return Err("the connection was closed before an answer".to_owned());
             }
         };
-        answer.bytes.drain(..head.bytes);
+        let from = head.bytes;
         match head.length {
             Length::Known(bytes) => {
-                while answer.bytes.len() < bytes {
-                    answer.more_body()?;
+                let to = from + bytes;
+                while answer.bytes().len() < to {
+                    answer.more_body(from)?;
                 }
                 // Bytes after the page do not belong to an answer of ours.
-                let exact = answer.bytes.len() == bytes;
-                answer.bytes.truncate(bytes);
-                Ok(head.keep && exact)
+                let exact = answer.bytes().len() == to;
+                Ok(Page { from, to, keep: head.keep && exact })
             }
             Length::Chunked => {
                 // Parsed only when it may be complete, or long pages would be parsed many times.
                 let page = loop {
-                    let may_end = answer.bytes.ends_with(b"\r\n\r\n");
-                    let page = if may_end { unchunk(&answer.bytes)? } else { None };
+                    let body = answer.bytes().get(from..).unwrap_or_default();
+                    let may_end = body.ends_with(b"\r\n\r\n");
+                    let page = if may_end { unchunk(body)? } else { None };
                     match page {
                         Some(page) => break page,
-                        None => answer.more_body()?,
+                        None => answer.more_body(from)?,
                     }
                 };
-                answer.bytes = page;
-                Ok(head.keep)
+                let to = page.len();
+                answer.buffer = Buffer { memory: page, filled: to };
+                Ok(Page { from: 0, to, keep: head.keep })
             }
             Length::UntilClosed => {
                 while answer.more()? {}
-                Ok(false)
+                Ok(Page { from, to: answer.bytes().len(), keep: false })
             }
         }
     }
 }
 
-/// The bytes that came so far.
+/// Where the page stands among the bytes that came, and whether the connection can be kept.
+struct Page {
+    from: usize,
+    to: usize,
+    keep: bool,
+}
+
+/// What came so far.
 struct Answer {
     line: Line,
     deadline: Instant,
     timeout: Duration,
     timed_out: bool,
-    bytes: Vec<u8>,
+    buffer: Buffer,
 }
 
 impl Answer {
-    /// Nothing came yet; only the buffer of `bytes` is reused.
-    fn new(line: Line, deadline: Instant, timeout: Duration, mut bytes: Vec<u8>) -> Self {
-        bytes.clear();
-        Self { line, deadline, timeout, timed_out: false, bytes }
+    /// Nothing came yet; only the memory of the `buffer` is used again.
+    fn new(line: Line, deadline: Instant, timeout: Duration, mut buffer: Buffer) -> Self {
+        buffer.filled = 0;
+        Self { line, deadline, timeout, timed_out: false, buffer }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.buffer.bytes()
     }
 
     fn failed(&mut self, error: &std::io::Error) -> String {
@@ -205,27 +242,26 @@ impl Answer {
         let Line { stream, reading, .. } = &mut self.line;
         set_timeout(reading, left, |left| stream.set_read_timeout(Some(left)))
             .map_err(|error| error.to_string())?;
-        let had = self.bytes.len();
-        self.bytes.resize(had + PART_BYTES, 0);
-        let read = loop {
-            match self.line.stream.read(self.bytes.get_mut(had..).unwrap_or_default()) {
+        let count = loop {
+            match self.line.stream.read(self.buffer.room()) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                done => break done,
+                read => break read.map_err(|error| self.failed(&error))?,
             }
         };
-        self.bytes.truncate(had + read.as_ref().map_or(0, |count| *count));
-        let count = read.map_err(|error| self.failed(&error))?;
-        if self.bytes.len() > BODY_BYTES_MAX + HEAD_BYTES_MAX {
+        self.buffer.filled += count;
+        if self.bytes().len() > BODY_BYTES_MAX + HEAD_BYTES_MAX {
             return Err(format!("the page is longer than {} MiB", BODY_BYTES_MAX >> 20));
         }
         Ok(count > 0)
     }
 
-    fn more_body(&mut self) -> Result<(), String> {
+    /// Reads on, in a page that begins at `from`.
+    fn more_body(&mut self, from: usize) -> Result<(), String> {
         if self.more()? {
             return Ok(());
         }
-        Err(format!("the page ends early, after {} bytes", self.bytes.len()))
+        let came = self.bytes().len().saturating_sub(from);
+        Err(format!("the page ends early, after {came} bytes"))
     }
 }
 

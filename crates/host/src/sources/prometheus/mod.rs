@@ -13,6 +13,7 @@ mod url;
 use super::differences::{Differences, Totals};
 use super::polled::{Polled, at_least, interval};
 use crate::Stopwatch;
+use crate::root::as_text;
 use frozen::Frozen;
 use http::Client;
 use serde::Deserialize;
@@ -133,7 +134,7 @@ fn is_metric_name(text: &str) -> bool {
 impl Page {
     fn totals(&mut self, now: Seconds) -> Result<Totals, String> {
         let page = self.client.get()?;
-        let totals = text::read(&String::from_utf8_lossy(page), &self.selector)?;
+        let totals = text::read(&as_text(page), &self.selector)?;
         self.frozen.look(now, page, totals.requests)?;
         Ok(totals)
     }
