@@ -11,6 +11,7 @@ use crate::shown::{self, Published};
 use crate::state::{self, Locks, StateError};
 use crate::status::{EventStatus, GroupStatus, Status};
 use crate::status_text::one_line;
+use crate::watchdog::Watchdog;
 use anyhow::{Context, Result};
 use sd_notify::NotifyState;
 use std::path::PathBuf;
@@ -138,16 +139,18 @@ pub fn govern(options: &Options) -> Result<Ended> {
 
     let until = options.duration.map(|span| clock.now().saturating_add(span));
     let mut shown = Progress::new(options.show_progress);
+    let mut watchdog = Watchdog::new();
     loop {
         let next = daemon.tick(&clock);
         if !next.events.is_empty() {
             shown.clear();
         }
         after_tick(&next, &daemon, &service, &mut status, &clock);
-        if next.stepped
-            && let Some(message) = keeper.as_mut().and_then(Keeper::look)
-        {
-            daemon.tell(Severity::Warning, message, clock.utc_ns());
+        if next.stepped {
+            watchdog.feed(clock.now());
+            if let Some(message) = keeper.as_mut().and_then(Keeper::look) {
+                daemon.tell(Severity::Warning, message, clock.utc_ns());
+            }
         }
         shown.show(&daemon, &clock, until);
         let over = until.is_some_and(|until| clock.now() >= until);
@@ -346,8 +349,6 @@ fn after_tick(
             let seen = daemon.status(clock);
             format!("window {}: {}: {}", seen.counts.windows, one_line(&seen), seen.reason)
         });
-        // Only whole cycles feed the watchdog.
-        let _ = sd_notify::notify(&[NotifyState::Watchdog]);
         if !next.events.is_empty() || status.is_due(service, clock) {
             status.send(daemon, clock);
         }

@@ -19,3 +19,4 @@ mod shown;
 pub mod state;
 pub mod status;
 pub mod status_text;
+mod watchdog;
