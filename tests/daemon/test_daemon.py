@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -57,6 +58,7 @@ accept_hotplug = true
 """
 SERVER = Path(__file__).with_name("server.py")
 KILLS = 50
+WINDOWS_WATCHED = 12
 
 
 @pytest.fixture
@@ -262,23 +264,47 @@ def test_whatever_ends_the_daemon_its_keeper_puts_everything_back(
     assert any("is stopped by a signal" in line for line in daemon.log) == (number == "SIGSTOP")
 
 
+def keepers(daemon: Running) -> list[int]:
+    """The keepers of a daemon: one, but while it is replaced."""
+    children = Path(f"/proc/{daemon.process.pid}/task/{daemon.process.pid}/children")
+    found = [int(pid) for pid in children.read_text().split()]
+    names = {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in found}
+    return [pid for pid, name in names.items() if name == "wattiod-keeper"]
+
+
+def test_a_keeper_sleeps_while_its_daemon_is_at_work(
+    tmp_path: Path, group: Path, rate: Path
+) -> None:
+    """It looked twice a second whether the daemon was stopped, which cost as much as a quarter of
+    what the daemon did."""
+    place = Place(tmp_path, configuration(group, rate, HALF))
+
+    def woken() -> int:
+        [keeper] = keepers(daemon)
+        status = Path(f"/proc/{keeper}/status").read_text()
+        return int(re.findall(r"^voluntary_ctxt_switches:\s+(\d+)", status, re.M)[0])
+
+    with start("run", place) as daemon:
+        place.wait_until(lambda status: status["counts"]["knob_writes"] > 0)
+        before, began = woken(), time.monotonic()
+        place.wait_for_windows(place.status()["counts"]["windows"] + WINDOWS_WATCHED)
+        looks = (time.monotonic() - began) / 0.5
+        # A beat that comes late on a busy machine wakes it, too.
+        assert woken() - before < looks / 2
+        assert daemon.send(signal.SIGTERM).end() == 0, daemon.log
+
+
 def test_a_keeper_that_is_killed_is_replaced_and_ends_with_its_daemon(
     tmp_path: Path, group: Path, rate: Path
 ) -> None:
-    def keepers() -> list[int]:
-        children = Path(f"/proc/{daemon.process.pid}/task/{daemon.process.pid}/children")
-        found = [int(pid) for pid in children.read_text().split()]
-        names = {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in found}
-        return [pid for pid, name in names.items() if name == "wattiod-keeper"]
-
     place = Place(tmp_path, configuration(group, rate, HALF))
     with start("run", place) as daemon:
         place.wait_until(lambda status: status["counts"]["knob_writes"] > 0)
-        [keeper] = keepers()
+        [keeper] = keepers(daemon)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
             os.kill(keeper, number)
         place.wait_for_windows(place.status()["counts"]["windows"] + 2)
-        assert keepers() == [keeper], "as little as its daemon does it end by a signal to all"
+        assert keepers(daemon) == [keeper], "as little as its daemon does it end by a signal to all"
         os.kill(keeper, signal.SIGKILL)
         daemon.wait_for("keeper ended .*SIGKILL.* started again")
         assert daemon.send(signal.SIGTERM).end() == 0, daemon.log

@@ -146,6 +146,7 @@ pub fn govern(options: &Options) -> Result<Ended> {
             shown.clear();
         }
         after_tick(&next, &daemon, &service, &mut status, &clock);
+        keeper.iter().for_each(Keeper::beat);
         if next.stepped {
             watchdog.feed(clock.now());
             if let Some(message) = keeper.as_mut().and_then(Keeper::look) {

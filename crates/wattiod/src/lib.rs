@@ -14,6 +14,7 @@ pub mod metrics;
 pub mod moment;
 pub mod progress;
 pub mod proposal;
+mod pulse;
 pub mod shadow;
 mod shown;
 pub mod state;
