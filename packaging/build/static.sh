@@ -24,5 +24,5 @@ if [ "$machine" != "$here" ]; then
 fi
 # glibc's own resolver for names of hosts reads files and DNS without shared libraries since 2.34.
 export RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static -C strip=symbols"
-cargo build --release --locked -p wattiod -p wattio-target --target "$target"
-echo "${CARGO_TARGET_DIR:-target}/$target/release"
+cargo build --profile shipped --locked -p wattiod -p wattio-target --target "$target"
+echo "${CARGO_TARGET_DIR:-target}/$target/shipped"
