@@ -2,9 +2,11 @@
 
 use crate::completion::{Back, Part};
 use crate::handles::Handle;
+use io_uring::opcode;
+use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{Fd, FsyncFlags, Timespec};
-use io_uring::{opcode, squeue::Entry};
 use std::io;
+use std::mem;
 use std::ops::Range;
 use std::os::fd::{OwnedFd, RawFd};
 use std::ptr;
@@ -38,7 +40,7 @@ pub enum Interest {
 }
 
 /// Pieces of one call, the most that the kernel takes (`UIO_MAXIOV`).
-const PIECES_MAX: usize = 1024;
+pub(crate) const PIECES_MAX: usize = 1024;
 /// Bytes of one call, below what the kernel moves in one (2 GiB).
 const BYTES_MAX: usize = 1 << 30;
 
@@ -168,6 +170,9 @@ pub(crate) struct Flight {
     pub moved: usize,
     pub total: usize,
     pub cancelled: bool,
+    /// Whether the kernel tells only if it could not be done at once: of a send. What it tells ends
+    /// this.
+    pub quiet: bool,
 }
 
 impl Flight {
@@ -210,13 +215,18 @@ impl Flight {
             Operation::Send { head, parts } => {
                 let bytes = std::iter::once(&head[..]).chain(parts.iter().map(Part::as_bytes));
                 self.lists.fill(bytes, moved);
-                let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
-                if let [piece] = self.lists.pieces[..] {
+                // With the second flag, a send that is short has failed.
+                let mut flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
+                if self.quiet {
+                    flags |= libc::MSG_DONTWAIT;
+                }
+                let entry = if let [piece] = self.lists.pieces[..] {
                     let len = piece.iov_len.min(BYTES_MAX) as u32;
                     opcode::Send::new(fd, piece.iov_base.cast(), len).flags(flags).build()
                 } else {
                     opcode::SendMsg::new(fd, self.lists.message()).flags(flags as u32).build()
-                }
+                };
+                if self.quiet { entry.flags(Flags::SKIP_SUCCESS) } else { entry }
             }
             Operation::Accept { multishot: true } => {
                 opcode::AcceptMulti::new(fd).flags(libc::SOCK_CLOEXEC).build()
@@ -241,6 +251,7 @@ impl Flight {
     /// that the kernel goes on by itself.
     pub fn step(&mut self, result: i32, more: bool, socket: impl Fn(i32) -> OwnedFd) -> Step {
         let error = result.checked_neg().filter(|&number| number > 0);
+        let was_quiet = mem::take(&mut self.quiet);
         match (&mut self.operation, error) {
             (Operation::Accept { .. }, None) => {
                 Step::Connection { socket: socket(result), again: !more }
@@ -252,6 +263,8 @@ impl Flight {
             }
             (Operation::Timeout { .. }, Some(libc::ETIME)) => Step::Done(Ok(0)),
             (_, Some(libc::EINTR)) => self.again(),
+            // There is no room now: from here on it waits.
+            (Operation::Send { .. }, Some(libc::EAGAIN)) if was_quiet => self.again(),
             // What has come is not lost; what is wrong, the next receive will tell.
             (Operation::Receive { .. }, Some(_)) if self.moved > 0 => Step::Done(Ok(self.moved)),
             (_, Some(number)) => Step::Done(Err(io::Error::from_raw_os_error(number))),

@@ -9,6 +9,7 @@
 //!   nothing is under way on it.
 //! - What moves a number of bytes is finished by the ring: after a short write or send it submits the
 //!   rest, and the caller sees one completion.
+//! - A send can end without waking the thread that waits for something else ([`Ring::send_quietly`]).
 //! - More operations may be under way than the ring has entries; those that do not fit wait in it.
 //! - A [`Doorbell`] wakes a ring that sleeps, from any thread.
 //!

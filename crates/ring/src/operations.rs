@@ -4,7 +4,7 @@
 //! also if it could not begin.
 
 use crate::completion::Part;
-use crate::flight::{Flight, Interest, Operation, Reach, Take, Target};
+use crate::flight::{Flight, Interest, Operation, PIECES_MAX, Reach, Take, Target};
 use crate::handles::Handle;
 use crate::ring::{CANCEL, Ring, user_data};
 use io_uring::opcode;
@@ -15,6 +15,9 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 use wattio_pages::{BLOCK, Pages};
+
+/// What may be sent quietly: less than a socket has room for by default.
+const QUIET_BYTES_MAX: usize = 64 << 10;
 
 impl Ring {
     /// Takes a descriptor. It is made blocking, also for others who share it: of one that is not,
@@ -157,6 +160,18 @@ impl Ring {
     pub fn send(&mut self, token: u64, socket: Handle, head: Vec<u8>, parts: Vec<Part>) {
         let total = head.len() + length(&parts);
         self.begin(token, Some(socket), Operation::Send { head, parts }, total);
+    }
+
+    /// Like [`Ring::send`], for who does not wait for the end of it: if all of it can be sent at once,
+    /// that alone does not end [`Ring::enter`], and is told with what does. A send that fails, or has
+    /// to wait for room, is told as any other, and so is a long one. A server that sends an answer and
+    /// then waits for the next request enters the kernel once by this, and not twice.
+    pub fn send_quietly(&mut self, token: u64, socket: Handle, head: Vec<u8>, parts: Vec<Part>) {
+        let total = head.len() + length(&parts);
+        // In one call: of what is left for another one, the kernel would say nothing.
+        let fits = total <= QUIET_BYTES_MAX && parts.len() < PIECES_MAX;
+        let quiet = fits && self.setup.has_quiet_sends;
+        self.begin_as(token, Some(socket), Operation::Send { head, parts }, total, quiet);
     }
 
     /// Accepts connections until it is cancelled or fails: one completion for each, with the socket

@@ -4,7 +4,7 @@ use crate::completion::{Back, Completion};
 use crate::doorbell::Doorbell;
 use crate::flight::{Flight, Lists, Operation, Step};
 use crate::handles::{Handle, Handles};
-use crate::setup;
+use crate::setup::{self, Setup};
 use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, squeue::Entry};
 use slab::Slab;
@@ -31,19 +31,33 @@ pub(crate) const CANCEL: u64 = u64::MAX;
 /// Lists that are kept for later operations.
 const SPARE_LISTS_MAX: usize = 256;
 
+/// A flight that is over, unless the kernel tells something else, once it has taken so many
+/// submissions and this one.
+#[derive(Clone, Copy, Debug)]
+struct Quiet {
+    index: usize,
+    generation: u32,
+    number: u64,
+}
+
 /// A ring for one thread: the one that made it.
 ///
 /// Dropping it cancels what is under way and waits until the kernel has let go of all memory. What a
 /// device holds for long (a disk that does not answer) holds the drop as long.
 pub struct Ring {
     uring: IoUring,
-    setup: &'static str,
+    pub(crate) setup: Setup,
     pub(crate) flights: Slab<Flight>,
     pub(crate) handles: Handles,
     doorbell: Doorbell,
     generation: u32,
     /// Submissions that do not fit into the kernel's queue, in order.
     backlog: VecDeque<Entry>,
+    /// Submissions so far, those in the kernel's queue and in the backlog too.
+    queued: u64,
+    /// Sends that the kernel tells nothing of if all goes well, in the order of their submission.
+    quiet: VecDeque<Quiet>,
+    enters: u64,
     /// What ended without the kernel.
     ended: VecDeque<Completion>,
     spare: Vec<Lists>,
@@ -69,6 +83,9 @@ impl Ring {
             doorbell: Doorbell::new()?,
             generation: 0,
             backlog: VecDeque::new(),
+            queued: 0,
+            quiet: VecDeque::new(),
+            enters: 0,
             ended: VecDeque::new(),
             spare: Vec::new(),
             closing: false,
@@ -81,13 +98,26 @@ impl Ring {
     /// Which way of completing the kernel took, for a log.
     #[must_use]
     pub const fn setup(&self) -> &'static str {
-        self.setup
+        self.setup.name
+    }
+
+    /// System calls that entered the ring, since the start.
+    #[must_use]
+    pub const fn enters(&self) -> u64 {
+        self.enters
     }
 
     /// Rings wake this ring's thread in [`Ring::enter_unless`].
     #[must_use]
     pub fn doorbell(&self) -> Doorbell {
         self.doorbell.clone()
+    }
+
+    /// Whether quiet sends are under way. The next [`Ring::enter`], even one that does not wait,
+    /// brings their end, or else they are quiet no more.
+    #[must_use]
+    pub fn has_quiet(&self) -> bool {
+        !self.quiet.is_empty()
     }
 
     /// Operations that have not ended, the ring's own not counted.
@@ -103,6 +133,18 @@ impl Ring {
         handle: Option<Handle>,
         operation: Operation,
         total: usize,
+    ) {
+        self.begin_as(token, handle, operation, total, false);
+    }
+
+    /// Like [`Ring::begin`]; of a quiet one, success is not told by the kernel.
+    pub(crate) fn begin_as(
+        &mut self,
+        token: u64,
+        handle: Option<Handle>,
+        operation: Operation,
+        total: usize,
+        quiet: bool,
     ) {
         let moves = matches!(
             operation,
@@ -127,6 +169,7 @@ impl Ring {
             moved: 0,
             total,
             cancelled: false,
+            quiet,
         };
         if fd.is_none() {
             self.end(flight, Err(io::Error::from_raw_os_error(libc::EBADF)));
@@ -141,10 +184,15 @@ impl Ring {
     fn submit_flight(&mut self, index: usize) {
         let flight = &mut self.flights[index];
         let entry = flight.entry().user_data(user_data(index, flight.generation));
+        if flight.quiet {
+            let generation = flight.generation;
+            self.quiet.push_back(Quiet { index, generation, number: self.queued });
+        }
         self.push(entry);
     }
 
     pub(crate) fn push(&mut self, entry: Entry) {
+        self.queued += 1;
         if !self.backlog.is_empty() || !self.try_push(&entry) {
             self.backlog.push_back(entry);
         }
@@ -219,6 +267,7 @@ impl Ring {
 
     /// One system call; `false` if the kernel has no room for more before completions are taken.
     fn call(&mut self, wait: Wait) -> io::Result<bool> {
+        self.enters += 1;
         let submitter = self.uring.submitter();
         let called = match wait {
             Wait::Poll => submitter.submit(),
@@ -251,13 +300,35 @@ impl Ring {
             if let Some(completion) = self.ended.pop_front() {
                 return Some(completion);
             }
-            let told = self.uring.completion().next()?;
+            let Some(told) = self.uring.completion().next() else { return self.quiet_end() };
             if told.user_data() != CANCEL
                 && let Some(completion) = self.take(&told)
             {
                 return Some(completion);
             }
         }
+    }
+
+    /// The next send of which the kernel has nothing to tell. It handles each within the call that
+    /// submits it, so one that was submitted, and failed or was short, has been told by now.
+    fn quiet_end(&mut self) -> Option<Completion> {
+        while let Some(&Quiet { index, generation, number }) = self.quiet.front() {
+            let queue = self.uring.submission();
+            let submitted = self.queued - (self.backlog.len() + queue.len()) as u64;
+            // What had no room among completions comes later.
+            if number >= submitted || queue.cq_overflow() {
+                return None;
+            }
+            drop(queue);
+            self.quiet.pop_front();
+            let flight = self.flights.get(index);
+            if flight.is_some_and(|flight| flight.quiet && flight.generation == generation) {
+                let flight = self.flights.remove(index);
+                let total = flight.total;
+                return Some(self.completion(flight, Ok(total)));
+            }
+        }
+        None
     }
 
     /// Takes what the kernel told of a flight; `None` if it goes on and nobody needs to know.
@@ -363,7 +434,7 @@ impl Drop for Ring {
 
 impl std::fmt::Debug for Ring {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Ring({} in flight, {})", self.flights.len(), self.setup)
+        write!(formatter, "Ring({} in flight, {})", self.flights.len(), self.setup.name)
     }
 }
 

@@ -9,17 +9,36 @@ const ENTRIES_MAX: u32 = 1 << 14;
 /// Adds one set of flags.
 type Flags = fn(&mut Builder);
 
+/// What the kernel took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup {
+    /// For people.
+    pub name: &'static str,
+    /// Whether a send that may not wait is done, or has told how far it came, once the call that
+    /// submitted it returns: before Linux 6.1 what a short one sent could be missing.
+    pub has_quiet_sends: bool,
+    flags: Flags,
+}
+
 /// Cheapest first; each kernel takes one of them.
-const SETUPS: [(&str, Flags); 4] = [
-    ("deferred completions without an index array (Linux 6.6)", |builder| {
-        deferred(builder);
-        builder.setup_no_sqarray();
-    }),
-    ("deferred completions (Linux 6.1)", deferred),
-    ("cooperative completions (Linux 5.19)", |builder| {
-        builder.setup_submit_all().setup_coop_taskrun().setup_taskrun_flag();
-    }),
-    ("no options", |_| ()),
+const SETUPS: [Setup; 4] = [
+    Setup {
+        name: "deferred completions without an index array (Linux 6.6)",
+        has_quiet_sends: true,
+        flags: |builder| {
+            deferred(builder);
+            builder.setup_no_sqarray();
+        },
+    },
+    Setup { name: "deferred completions (Linux 6.1)", has_quiet_sends: true, flags: deferred },
+    Setup {
+        name: "cooperative completions (Linux 5.19)",
+        has_quiet_sends: false,
+        flags: |builder| {
+            builder.setup_submit_all().setup_coop_taskrun().setup_taskrun_flag();
+        },
+    },
+    Setup { name: "no options", has_quiet_sends: false, flags: |_| () },
 ];
 
 /// Completions are handled inside of the thread's own calls and nowhere else: no interrupt of the
@@ -29,21 +48,21 @@ fn deferred(builder: &mut Builder) {
 }
 
 /// A ring of `entries`, and the setup that the kernel took.
-pub(crate) fn open(entries: u32) -> io::Result<(IoUring, &'static str)> {
+pub(crate) fn open(entries: u32) -> io::Result<(IoUring, Setup)> {
     if !(1..=ENTRIES_MAX).contains(&entries) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             format!("io_uring: no ring of {entries} entries, from 1 to {ENTRIES_MAX} are allowed"),
         ));
     }
-    for (name, flags) in SETUPS {
+    for setup in SETUPS {
         let mut builder = IoUring::builder();
         // Completions wait for their thread longer than submissions do.
         builder.dontfork().setup_cqsize(4 * entries.next_power_of_two());
-        flags(&mut builder);
+        (setup.flags)(&mut builder);
         match builder.build(entries) {
             // The last of the features that are needed here: polls that stay came with it.
-            Ok(ring) if ring.params().is_feature_resource_tagging() => return Ok((ring, name)),
+            Ok(ring) if ring.params().is_feature_resource_tagging() => return Ok((ring, setup)),
             Ok(_) => return Err(unusable("this kernel's io_uring is too old, 5.13 is needed")),
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
             Err(error) => return Err(explained(&error, entries)),

@@ -15,6 +15,7 @@ fn flight(operation: Operation, total: usize) -> Flight {
         moved: 0,
         total,
         cancelled: false,
+        quiet: false,
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod ending;
 mod files;
+mod quiet;
 mod sockets;
 mod waking;
 
