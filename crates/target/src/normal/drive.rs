@@ -19,11 +19,13 @@ impl Connection {
 
     /// Sends what there is, as it is or encrypted.
     fn send(&mut self, index: usize, ring: &mut Ring, memory: &mut Recycler) {
+        // Where nothing goes on once it is sent, nobody is woken for that.
+        let send = if self.is_held_up() { Ring::send } else { Ring::send_quietly };
         let Some(tls) = &mut self.tls else {
             if !self.output.is_empty() {
                 let Message { head, parts, sending } = self.output.take(memory);
                 self.sending = Some(sending);
-                ring.send(Token::Send(index).pack(), self.socket, head, parts);
+                send(ring, Token::Send(index).pack(), self.socket, head, parts);
             }
             return;
         };
@@ -36,7 +38,19 @@ impl Connection {
         parts.clear();
         self.sending = Some(sending);
         let bytes = tls.output(head);
-        ring.send(Token::Send(index).pack(), self.socket, bytes, parts);
+        send(ring, Token::Send(index).pack(), self.socket, bytes, parts);
+    }
+
+    /// Whether it receives nothing before what there is has been sent.
+    fn is_held_up(&self) -> bool {
+        self.ending != Ending::No || self.is_full || self.leaving.is_some()
+    }
+
+    /// Whether it goes on once what is being sent has been.
+    pub(super) fn is_send_awaited(&self) -> bool {
+        let has_more =
+            || !self.output.is_empty() || self.tls.as_ref().is_some_and(Layer::has_output);
+        self.sending.is_some() && (self.is_held_up() || has_more())
     }
 
     pub(super) fn drive(&mut self, index: usize, ring: &mut Ring, memory: &mut Recycler) {

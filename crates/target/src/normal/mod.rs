@@ -100,6 +100,8 @@ pub struct Normal {
     /// When what is taken in this turn came, and the time of what is answered in it.
     came: Instant,
     now: Instant,
+    /// Whether a connection goes on once something is sent.
+    is_send_awaited: bool,
     /// Connections to be looked at before the turn ends.
     listed: Vec<usize>,
     /// Connections that have left, and to which reactor.
@@ -131,6 +133,7 @@ impl Normal {
             ages: Ages::default(),
             came: Instant::now(),
             now: Instant::now(),
+            is_send_awaited: false,
             listed: Vec::new(),
             left: Vec::new(),
             asks: Vec::new(),
@@ -151,6 +154,13 @@ impl Normal {
     /// Begins a turn: what is taken in it came then.
     pub const fn begin_turn(&mut self, came: Instant) {
         self.came = came;
+        self.is_send_awaited = false;
+    }
+
+    /// Whether something was found in this turn that goes on once a send has ended: of one that began
+    /// in it, too, and nobody is woken for the end of a quiet one.
+    pub const fn is_send_awaited(&self) -> bool {
+        self.is_send_awaited
     }
 
     /// What is answered from here on is answered now.
@@ -446,6 +456,7 @@ impl Normal {
             connection.is_listed = false;
             connection.drive(index, ring, memory);
             let connection = &self.connections[index];
+            self.is_send_awaited |= connection.is_send_awaited();
             let is_busy = connection.is_receiving || connection.sending.is_some();
             if connection.ending == Ending::Closed && !is_busy && connection.asked == 0 {
                 self.connections.remove(index);

@@ -315,8 +315,9 @@ impl Reactor {
             Stopping::Answering(until) if now < until => left.sooner(Left::At(until)),
             _ => left,
         };
+        let is_told_soon = self.normal.is_send_awaited() && self.ring.has_quiet();
         match until {
-            _ if is_looking => Wait::Poll,
+            _ if is_looking || is_told_soon => Wait::Poll,
             Left::Now => Wait::Poll,
             Left::At(then) if then <= now => Wait::Poll,
             Left::At(then) => Wait::Until(then - now),

@@ -173,6 +173,21 @@ fn writes_and_reads(mut target: Target) {
     assert!(target.client().read_at(0, SIZE as u32) == all);
 }
 
+/// The reactor slept after each receive and each reply: two turns for a request, and two system calls.
+#[test]
+fn a_request_alone_takes_one_turn() {
+    const REQUESTS: u64 = 300;
+    let Some(target) = Target::start(1) else { return };
+    let has_quiet_sends = wattio_ring::Ring::new(4).unwrap().setup().starts_with("deferred");
+    let mut client = target.client();
+    let turns = || target.server.as_ref().unwrap().status()[0].turns;
+    client.read_at(0, 4096);
+    let before = turns();
+    (0..REQUESTS).for_each(|at| assert_eq!(client.read_at(at * 4096, 4096), [0; 4096]));
+    let taken = turns() - before;
+    assert!(!has_quiet_sends || taken < REQUESTS + REQUESTS / 3, "{taken} turns");
+}
+
 #[test]
 fn what_was_flushed_on_another_connection_survives_a_kill() {
     let Some(mut target) = Target::start(1) else { return };
