@@ -8,7 +8,7 @@ use crate::geometry::Geometry;
 use crate::request::Piece;
 use crate::volume::{Purpose, Volume};
 use std::time::Duration;
-use wattio_pages::BLOCK;
+use wattio_pages::{BLOCK, Pages};
 
 impl Volume {
     /// The volume's sizes.
@@ -163,6 +163,11 @@ impl Volume {
         {
             self.recycler.give(pages);
         }
+    }
+
+    /// Takes back what was written from, if it is memory of this volume; else it comes back.
+    pub fn take_back(&mut self, pages: Pages) -> Option<Pages> {
+        self.collector.take_back(pages)
     }
 }
 

@@ -358,7 +358,8 @@ impl VolumeLane {
             }),
             Back::Gathered { parts, .. } => {
                 for part in parts {
-                    if let Some(pages) = Arc::into_inner(part.into_pages()) {
+                    let pages = Arc::into_inner(part.into_pages());
+                    if let Some(pages) = pages.and_then(|pages| self.volume.take_back(pages)) {
                         memory.give(pages);
                     }
                 }
