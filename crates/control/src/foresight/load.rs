@@ -62,6 +62,8 @@ pub struct Load {
     quiet_s: f64,
     /// Requests in flight at the ends of the last windows.
     in_flight: Vec<f64>,
+    /// How many they are on average, if these are clients that wait for their answers.
+    clients: Option<f64>,
 }
 
 impl Load {
@@ -86,6 +88,7 @@ impl Load {
             peaks: Peaks::default(),
             quiet_s: 0.0,
             in_flight: Vec::with_capacity(IN_FLIGHT_WINDOWS),
+            clients: None,
         }
     }
 
@@ -134,6 +137,7 @@ impl Load {
                 self.in_flight.remove(0);
             }
             self.in_flight.push(in_flight.requests as f64);
+            self.clients = self.waiting_clients();
         }
         self.looks.clear();
     }
@@ -301,15 +305,23 @@ impl Load {
         })
     }
 
-    /// Whether as many requests are under way all the time: clients that wait for their answers.
+    /// How many clients wait for their answers, if that is who sends.
     pub fn clients_in_closed_loop(&self) -> Option<f64> {
+        self.clients
+    }
+
+    /// Whether as many requests are under way all the time: clients that wait. Those who were taken for
+    /// such remain so until it is plain that they are not: a price that comes and goes by chance would
+    /// have the setting swing.
+    fn waiting_clients(&self) -> Option<f64> {
         let n = self.in_flight.len() as f64;
         if self.in_flight.len() < IN_FLIGHT_WINDOWS {
             return None;
         }
         let mean = self.in_flight.iter().sum::<f64>() / n;
         let variance = self.in_flight.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n;
-        (mean >= 0.5 && variance < REGULAR * mean).then_some(mean)
+        let regular = if self.clients.is_some() { REGULAR_STILL } else { REGULAR };
+        (mean >= 0.5 && variance < regular * mean).then_some(mean)
     }
 }
 
@@ -412,6 +424,8 @@ const IN_FLIGHT_WINDOWS: usize = 16;
 /// Variance over mean of the requests in flight of clients that wait; it is 1 of those that do not,
 /// and of 16 samples of them below this once in a hundred times.
 const REGULAR: f64 = 0.4;
+/// The same until which clients that were taken for such are still.
+const REGULAR_STILL: f64 = 0.7;
 /// Requests over which the moments are remembered.
 const MOMENTS_MAX: f64 = 20_000.0;
 /// Requests of a window that change the memory of crowds to their part of this.
