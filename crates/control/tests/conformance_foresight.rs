@@ -30,8 +30,8 @@ struct Trial {
 enum Source {
     /// Spans in seconds and rates in requests a second.
     Spans(Vec<(f64, f64)>),
-    /// A trace at so many times its rate, and its first seconds.
-    Trace(PathBuf, f64, f64),
+    /// A trace from a time on, at so many times its rate, for so many seconds.
+    Trace(PathBuf, f64, f64, f64),
 }
 
 impl Trial {
@@ -41,8 +41,8 @@ impl Trial {
                 let phases = spans.iter().map(|&(span_s, iops)| phase(span_s, Some(iops), RAND_RW));
                 (Load::Phases { senders: Senders::Open, phases: phases.collect() }, None)
             }
-            Source::Trace(path, rate_scale, span_s) => {
-                let excerpt = Excerpt::new(open(path).unwrap(), 0.0).unwrap();
+            Source::Trace(path, start_s, rate_scale, span_s) => {
+                let excerpt = Excerpt::new(open(path).unwrap(), *start_s).unwrap();
                 let scaled = Scaled::new(excerpt, *rate_scale, 1.0, 1).unwrap();
                 (Load::Trace(Box::new(scaled)), Some(*span_s))
             }
@@ -106,6 +106,9 @@ const HOSTS: [Host; 2] = [("small", small, 1.0), ("dorado6000", dorado, 1.6)];
 const RECORDED: [(&str, f64); 3] =
     [("cloudPhysicsIO.vscsi", 90.0), ("tpcc-small.trace", 60.0), ("ajw.1week.srt", 120.0)];
 
+/// Where excerpts of the shipped trace begin, in seconds.
+const EXCERPTS_S: [f64; 4] = [90.0, 145.0, 170.0, 185.0];
+
 fn trials() -> Vec<Trial> {
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/pgbench.wtrace");
     let mut all = Vec::new();
@@ -125,18 +128,23 @@ fn trials() -> Vec<Trial> {
         for (path, span_s) in traces {
             for rate_scale in [1.0, 8.0, 20.0, 60.0] {
                 let name = path.file_name().unwrap().to_string_lossy();
-                let source = Source::Trace(path.clone(), rate_scale, span_s);
+                let source = Source::Trace(path.clone(), 0.0, rate_scale, span_s);
                 add(format!("{name} x{rate_scale}"), "mean 20%", source);
             }
         }
         if host == "dorado6000" {
             // To its end, which has a burst that is longer and denser than any before it.
-            let source = Source::Trace(shipped.clone(), 8.0, 240.0);
+            let source = Source::Trace(shipped.clone(), 0.0, 8.0, 240.0);
             add("pgbench.wtrace x8, all of it".to_owned(), "mean 20%", source);
+        }
+        // Excerpts whose dense stretches are of writes, and whose sparse ones are of reads.
+        for start_s in EXCERPTS_S {
+            let source = Source::Trace(shipped.clone(), start_s, 1.0, 60.0);
+            add(format!("pgbench.wtrace from {start_s} s"), "mean 20%", source);
         }
         // On the tail: what one mean says of the other is least where requests are few or crowd.
         for rate_scale in [1.0, 8.0, 20.0] {
-            let source = Source::Trace(shipped.clone(), rate_scale, 60.0);
+            let source = Source::Trace(shipped.clone(), 0.0, rate_scale, 60.0);
             add(format!("p99, pgbench x{rate_scale}"), "p99 20%", source);
         }
         add("p99, steady".to_owned(), "p99 20%", Source::Spans(vec![(60.0, 8e3 * scale)]));

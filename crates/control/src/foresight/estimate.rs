@@ -1,10 +1,14 @@
 //! What latency would be at full speed, and how it grows with the setting: a Kalman filter.
 //!
-//! A window's mean latency is taken as `L = B + a S + b Q + h D + noise`, with `S, Q, D` the
-//! [`Features`] of its setting and load. `B` wanders; the weights `a` (the share of the work on
-//! cores that a client waits for), `b` (waiting over the model's) and `h` (the part of those who
-//! come about when a request does that are served before it) hardly do. Windows at different
-//! settings, and those with more and with less of a crowd, tell them apart.
+//! A window's mean latency is taken as `L = B + c·(x - x̄) + a S + b Q + h D + noise`, with `S, Q, D` the
+//! [`Features`] that its setting adds, and `x` what it differs in from other windows at full speed:
+//! crowds and the mix of its requests ([`Window`]). `B` wanders; the weights `a` (the share of the work
+//! on cores that a client waits for), `b` (waiting over the model's), `h` (the part of those who come
+//! about when a request does that are served before it) and `c` hardly do. `x̄` is what the windows were
+//! like that have told `B`, so that `B` and `c` are uncertain each by itself.
+//!
+//! Without the mix, the dense stretches of a load that were of other requests than the sparse ones were
+//! taken for slow, or for quick: what a setting cost in them was off by a third of a promise.
 
 use super::choice::Features;
 
@@ -20,23 +24,73 @@ const SURPRISE_MAX: f64 = 4.0;
 const SURPRISE: f64 = 2.5;
 /// Two windows are alike when their settings explain less of a difference, over the latency.
 const ALIKE: f64 = 0.03;
-/// Standard deviation of the steps that the states take in a window: the base (relative), and the
-/// weights.
-const STEPS: [f64; 4] = [0.015, 0.002, 0.01, 0.005];
-/// The least and the greatest weights.
-const RANGES: [(f64, f64); 3] = [(0.3, 1.1), (0.2, 20.0), (0.0, 3.0)];
+/// The states: the base, the weights of the three features, and of what windows at full speed differ in.
+const STATES: usize = 7;
+/// The first of the latter: crowds, then the mix.
+const CROWD: usize = 4;
+const MIX: usize = 5;
+/// A number for each state.
+pub type Row = [f64; STATES];
+
+/// Standard deviation of the steps that the states take in a window: of the base and of what the mix does
+/// relative to the base, of the others as they are.
+const STEPS: Row = [0.015, 0.002, 0.01, 0.005, 0.005, 0.002, 0.002];
+/// The least and the greatest weights, but for the mix.
+const RANGES: [(f64, f64); 4] = [(0.3, 1.1), (0.2, 20.0), (0.0, 3.0), (0.0, 3.0)];
+/// What the mix does before it is known, over the latency, as standard deviations: all being reads in
+/// place of all being writes, and twice the size (of large requests).
+const MIX_FIRST: [f64; 2] = [0.3, 0.2];
+/// How alike crowds are to be expected to weigh at full speed and in what a setting adds: the correlation.
+const CROWDS_ALIKE: f64 = 0.7;
+/// Below this size, in bytes, the time of a request hardly depends on it.
+const SIZE_BYTES: f64 = 8192.0;
+/// No request is larger.
+const BYTES_MAX: f64 = 1_073_741_824.0;
+
+/// What is known of the mix of a window's requests: the share of reads, and how large they are, in
+/// doublings.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Mix([f64; 2]);
+
+impl Mix {
+    /// `None` where a source does not tell all of it, or what cannot be.
+    pub fn of(read_share: Option<f64>, bytes_mean: Option<f64>) -> Option<Self> {
+        let read_share = read_share.filter(|share| (0.0..=1.0).contains(share))?;
+        let bytes = bytes_mean.filter(|bytes| (0.0..=BYTES_MAX).contains(bytes))?;
+        Some(Self([read_share, (bytes / SIZE_BYTES).ln_1p() / std::f64::consts::LN_2]))
+    }
+}
+
+/// What the latency of a window depends on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Window {
+    /// What the setting adds to the features at full speed.
+    pub more: Features,
+    /// The feature of crowds at full speed, in microseconds.
+    pub crowd_us: f64,
+    /// The mix of its requests, where it is told.
+    pub mix: Option<Mix>,
+}
+
+impl Window {
+    /// The same at full speed.
+    fn at_full_speed(&self) -> Self {
+        Self { more: Features::default(), ..*self }
+    }
+}
 
 /// The filter.
 #[derive(Clone, Debug)]
 pub struct Estimate {
-    /// Base in microseconds, weights of the three features.
-    state: [f64; 4],
-    covariance: [[f64; 4]; 4],
+    state: Row,
+    covariance: [Row; STATES],
+    /// What the windows were like that have told the base: crowds and mix.
+    usual: Option<[f64; STATES - CROWD]>,
     /// Variance of one request's latency over the square of the latency.
     noise: f64,
     known: bool,
-    /// Latency, requests and features of the window before.
-    before: Option<(f64, f64, Features)>,
+    /// Latency and requests of the window before, and what it was like.
+    before: Option<(f64, f64, Window)>,
     /// Surprises lately, in standard deviations.
     lean: f64,
 }
@@ -52,13 +106,24 @@ pub struct Surprise {
 
 impl Estimate {
     pub fn new(weights: [f64; 3], deviations: [f64; 3]) -> Self {
-        let mut covariance = [[0.0; 4]; 4];
+        let mut covariance = [[0.0; STATES]; STATES];
         for (at, deviation) in deviations.into_iter().enumerate() {
             covariance[at + 1][at + 1] = deviation * deviation;
         }
+        let crowds = covariance[3][3];
+        covariance[CROWD][CROWD] = crowds;
+        covariance[CROWD][3] = CROWDS_ALIKE * crowds;
+        covariance[3][CROWD] = CROWDS_ALIKE * crowds;
         let [a, b, h] = weights;
-        let noise = NOISE_FIRST * NOISE_FIRST;
-        Self { state: [0.0, a, b, h], covariance, noise, known: false, before: None, lean: 0.0 }
+        Self {
+            state: [0.0, a, b, h, h, 0.0, 0.0],
+            covariance,
+            usual: None,
+            noise: NOISE_FIRST * NOISE_FIRST,
+            known: false,
+            before: None,
+            lean: 0.0,
+        }
     }
 
     /// Whether any window was seen.
@@ -79,25 +144,71 @@ impl Estimate {
         })
     }
 
-    /// Latency at full speed, less waiting, in microseconds.
+    /// Latency at full speed of the usual mix without a crowd, less waiting, in microseconds.
     pub fn base_us(&self) -> f64 {
-        self.state[0].max(0.0)
+        let crowd_us = self.usual.map_or(0.0, |usual| self.crowd_us(usual[0]));
+        (self.state[0] - crowd_us).max(0.0)
     }
 
-    /// Its standard deviation.
-    pub fn base_deviation_us(&self) -> f64 {
-        self.covariance[0][0].max(0.0).sqrt()
+    /// What a crowd with this feature adds at full speed, in microseconds.
+    pub fn crowd_us(&self, feature_us: f64) -> f64 {
+        self.state[CROWD] * feature_us
+    }
+
+    /// Latency of a window had it been at full speed, less waiting, in microseconds.
+    pub fn full_us(&self, window: &Window) -> f64 {
+        self.latency_us(&window.at_full_speed()).max(LEAST * self.state[0])
+    }
+
+    /// The standard deviation of that of a window without a crowd.
+    pub fn full_deviation_us(&self, mix: Option<Mix>) -> f64 {
+        self.deviation_of(self.row(&Window { mix, ..Window::default() }))
+    }
+
+    /// What a window differs in, at full speed, from those that have told the base.
+    pub fn odd(&self, window: &Window) -> Row {
+        let mut row = self.row(&window.at_full_speed());
+        row[0] = 0.0;
+        row
+    }
+
+    /// The standard deviation of a sum of states.
+    pub fn deviation_of(&self, row: Row) -> f64 {
+        self.spread(row).max(0.0).sqrt()
+    }
+
+    fn row(&self, window: &Window) -> Row {
+        let [s, q, d] = window.more.0;
+        let [crowd_us, reads, size] = self.usual.unwrap_or_default();
+        let off = window.mix.map_or([0.0; 2], |Mix(mix)| [mix[0] - reads, mix[1] - size]);
+        [1.0, s, q, d, window.crowd_us - crowd_us, off[0], off[1]]
+    }
+
+    /// The base becomes that of windows nearer to this one, by this part of the way.
+    fn follow(&mut self, row: Row, part: f64) {
+        let Some(usual) = &mut self.usual else { return };
+        for (at, usual) in usual.iter_mut().enumerate() {
+            let (at, step) = (CROWD + at, part * row[CROWD + at]);
+            *usual += step;
+            self.state[0] += step * self.state[at];
+            for other in 0..STATES {
+                self.covariance[0][other] += step * self.covariance[at][other];
+            }
+            for line in &mut self.covariance {
+                line[0] += step * line[at];
+            }
+        }
     }
 
     /// Expected latency of a window, in microseconds.
-    pub fn latency_us(&self, features: Features) -> f64 {
-        self.state[0] + features.weighed(self.weights())
+    pub fn latency_us(&self, window: &Window) -> f64 {
+        self.row(window).iter().zip(self.state).map(|(a, b)| a * b).sum()
     }
 
     /// The standard deviation of what features tell more than others.
     pub fn deviation_us(&self, more: Features) -> f64 {
-        let row = [0.0, more.0[0], more.0[1], more.0[2]];
-        self.spread(row).max(0.0).sqrt()
+        let [s, q, d] = more.0;
+        self.deviation_of([0.0, s, q, d, 0.0, 0.0, 0.0])
     }
 
     /// The variance of one window's mean at a latency.
@@ -105,57 +216,65 @@ impl Estimate {
         self.noise * latency_us.max(1e-3).powi(2) * (1.0 / requests.max(1.0) + 1.0 / REQUESTS_TRUE)
     }
 
-    fn spread(&self, row: [f64; 4]) -> f64 {
+    fn spread(&self, row: Row) -> f64 {
         let times = self.times(row);
         row.iter().zip(times).map(|(a, b)| a * b).sum()
     }
 
-    fn times(&self, row: [f64; 4]) -> [f64; 4] {
-        [0, 1, 2, 3].map(|at| self.covariance[at].iter().zip(row).map(|(a, b)| a * b).sum())
+    fn times(&self, row: Row) -> Row {
+        std::array::from_fn(|at| self.covariance[at].iter().zip(row).map(|(a, b)| a * b).sum())
     }
 
     /// How far a window is from what was expected.
-    pub fn surprise(&self, latency_us: f64, requests: f64, features: Features) -> Surprise {
-        let expected_us = self.latency_us(features);
-        let row = [1.0, features.0[0], features.0[1], features.0[2]];
-        let variance = self.spread(row) + self.variance(expected_us.min(latency_us), requests);
+    pub fn surprise(&self, latency_us: f64, requests: f64, window: &Window) -> Surprise {
+        let expected_us = self.latency_us(window);
+        let variance =
+            self.spread(self.row(window)) + self.variance(expected_us.min(latency_us), requests);
         Surprise { us: latency_us - expected_us, deviation_us: variance.max(0.0).sqrt() }
     }
 
     /// Takes in a window of `span` windows' length.
     /// The base is told by windows at full speed; what the model lacks elsewhere depends on the
-    /// setting and belongs to the weights.
+    /// setting and belongs to the weights. Crowds and the mix show in windows at any setting.
     pub fn learn(
         &mut self,
         latency_us: f64,
         requests: f64,
-        features: Features,
+        window: &Window,
         at_full_speed: bool,
         span: f64,
     ) {
-        if ![latency_us, requests].iter().chain(&features.0).all(|x| x.is_finite()) {
+        let told = [latency_us, requests, window.crowd_us];
+        if !told.iter().chain(&window.more.0).all(|x| x.is_finite()) {
             return;
         }
-        self.learn_noise(latency_us, requests, features);
+        if self.usual.is_none() {
+            let Mix([reads, size]) = window.mix.unwrap_or_default();
+            self.usual = Some([window.crowd_us, reads, size]);
+            for (at, first) in MIX_FIRST.into_iter().enumerate() {
+                self.covariance[MIX + at][MIX + at] = (first * latency_us).powi(2);
+            }
+        }
+        self.learn_noise(latency_us, requests, window);
         if !self.known {
             // Nothing is known of the base: the first window tells it, up to the weights.
             self.known = true;
-            self.state[0] = latency_us - features.weighed(self.weights());
+            self.state[0] += latency_us - self.latency_us(window);
             self.covariance[0][0] = BASE_FIRST * BASE_FIRST * latency_us * latency_us;
         }
-        let scales = [self.state[0], 1.0, self.state[2], 1.0];
+        let scales = [self.state[0], 1.0, self.state[2], 1.0, 1.0, self.state[0], self.state[0]];
         for (at, (step, scale)) in STEPS.into_iter().zip(scales).enumerate() {
             self.covariance[at][at] += step * step * scale * scale * span.min(4.0);
         }
-        let row = [1.0, features.0[0], features.0[1], features.0[2]];
-        let off_us = latency_us - self.latency_us(features);
+        let row = self.row(window);
+        let off_us = latency_us - self.latency_us(window);
         let noise = self.variance(latency_us - off_us, requests);
         let mut all = self.spread(row) + noise;
         if off_us * off_us > SURPRISE * SURPRISE * all {
             // The model is less true here than was believed: the weights that have a part in it
             // may be others.
             let factor = (off_us * off_us / (SURPRISE * SURPRISE * all)).min(INFLATION_MAX).sqrt();
-            self.inflate(factor, features, off_us);
+            self.inflate(factor, row, off_us);
             all = self.spread(row) + noise;
         }
         let most = SURPRISE_MAX * all.sqrt();
@@ -170,24 +289,27 @@ impl Estimate {
             *state += gain * off_us;
         }
         self.shrink(gain, row, noise);
-        self.state[0] = self.state[0].max(0.05 * latency_us);
+        if at_full_speed {
+            self.follow(row, gain[0].clamp(0.0, 1.0));
+        }
+        self.state[0] = self.state[0].max(LEAST * latency_us);
         for (at, (least, most)) in RANGES.into_iter().enumerate() {
             self.state[at + 1] = self.state[at + 1].clamp(least, most);
         }
     }
 
     /// The covariance after an update with any gain: `(I - K H) P (I - K H)' + K R K'` (Joseph).
-    fn shrink(&mut self, gain: [f64; 4], row: [f64; 4], noise: f64) {
+    fn shrink(&mut self, gain: Row, row: Row, noise: f64) {
         let at = |i: usize, j: usize| f64::from(u8::from(i == j)) - gain[i] * row[j];
-        let mut half = [[0.0; 4]; 4];
+        let mut half = [[0.0; STATES]; STATES];
         for (i, line) in half.iter_mut().enumerate() {
             for (j, cell) in line.iter_mut().enumerate() {
-                *cell = (0..4).map(|k| at(i, k) * self.covariance[k][j]).sum();
+                *cell = (0..STATES).map(|k| at(i, k) * self.covariance[k][j]).sum();
             }
         }
         for (i, line) in half.iter().enumerate() {
-            for j in 0..4 {
-                let sum: f64 = (0..4).map(|k| line[k] * at(j, k)).sum();
+            for j in 0..STATES {
+                let sum: f64 = (0..STATES).map(|k| line[k] * at(j, k)).sum();
                 self.covariance[i][j] = sum + gain[i] * noise * gain[j];
             }
         }
@@ -201,12 +323,12 @@ impl Estimate {
     /// Makes the weights less certain, as far as they may be at all, and as far as they can have
     /// been wrong by `off_us` in a window with these features: one that they hardly mattered in
     /// tells nothing of them.
-    fn inflate(&mut self, factor: f64, features: Features, off_us: f64) {
+    fn inflate(&mut self, factor: f64, row: Row, off_us: f64) {
         for (at, most) in DEVIATIONS_MAX.into_iter().enumerate() {
             let own = self.covariance[at + 1][at + 1].max(1e-12).sqrt();
-            let part = (features.0[at] * most / off_us).powi(2).min(1.0);
+            let part = (row[at + 1] * most / off_us).powi(2).min(1.0);
             let factor = factor.powf(part).min(most / own).max(1.0);
-            for other in 0..4 {
+            for other in 0..STATES {
                 self.covariance[at + 1][other] *= factor;
                 self.covariance[other][at + 1] *= factor;
             }
@@ -214,12 +336,12 @@ impl Estimate {
     }
 
     /// Noise is what neighbouring windows differ by that ran at like settings.
-    fn learn_noise(&mut self, latency_us: f64, requests: f64, features: Features) {
-        let Some((before_us, before, then)) = self.before.replace((latency_us, requests, features))
+    fn learn_noise(&mut self, latency_us: f64, requests: f64, window: &Window) {
+        let Some((before_us, before, then)) = self.before.replace((latency_us, requests, *window))
         else {
             return;
         };
-        let explained_us = features.plus(then.times(-1.0)).weighed(self.weights());
+        let explained_us = self.latency_us(window) - self.latency_us(&then);
         if explained_us.abs() > ALIKE * latency_us {
             return;
         }
@@ -243,11 +365,13 @@ const LEAN_WEIGHT: f64 = 0.25;
 const LEAN_MAX: f64 = 1.0;
 /// Standard deviation of the base at first, over the latency.
 const BASE_FIRST: f64 = 3.0;
+/// The base is no less than this part of a latency that was measured.
+const LEAST: f64 = 0.05;
 /// No weight is more certain: what many cores do to a crowd tells little of what few would.
 const DEVIATIONS_MIN: [f64; 3] = [0.0, 0.0, 0.05];
 /// Growth of the weights' variance by one surprise, and the greatest deviations that it may lead to.
 const INFLATION_MAX: f64 = 4.0;
-const DEVIATIONS_MAX: [f64; 3] = [0.2, 2.0, 0.5];
+const DEVIATIONS_MAX: [f64; 4] = [0.2, 2.0, 0.5, 0.5];
 
 #[cfg(test)]
 mod tests {
@@ -257,17 +381,22 @@ mod tests {
         Estimate::new([0.95, 1.0, 0.5], [0.1, 0.5, 0.4])
     }
 
+    /// A window whose setting adds this to the features.
+    fn at(more: [f64; 3]) -> Window {
+        Window { more: Features(more), ..Window::default() }
+    }
+
     /// A server whose clients wait for 0.8 of the work, and three times as long as the model says.
     #[test]
     fn windows_at_different_settings_tell_the_weights() {
         let mut estimate = estimate();
-        for at in 0..300_u32 {
-            let (s, q) = ([0.0, 20.0, 10.0, 30.0][at as usize % 4], f64::from(at % 3) * 5.0);
-            let full = at % 4 == 0;
+        for round in 0..300_u32 {
+            let (s, q) = ([0.0, 20.0, 10.0, 30.0][round as usize % 4], f64::from(round % 3) * 5.0);
+            let full = round % 4 == 0;
             let features = if full { Features::default() } else { Features([s, q, 0.0]) };
-            let noise_us = f64::from(at * 7919 % 11) / 5.0 - 1.0;
+            let noise_us = f64::from(round * 7919 % 11) / 5.0 - 1.0;
             let latency_us = 100.0 + features.weighed([0.8, 3.0, 0.0]) + noise_us;
-            estimate.learn(latency_us, 5000.0, features, full, 1.0);
+            estimate.learn(latency_us, 5000.0, &at(features.0), full, 1.0);
         }
         let [a, b, _] = estimate.weights();
         assert!((estimate.base_us() - 100.0).abs() < 3.0, "{}", estimate.base_us());
@@ -278,9 +407,9 @@ mod tests {
     #[test]
     fn what_a_setting_costs_does_not_become_the_latency_at_full_speed() {
         let mut estimate = estimate();
-        estimate.learn(100.0, 5000.0, Features::default(), true, 1.0);
+        estimate.learn(100.0, 5000.0, &Window::default(), true, 1.0);
         for _ in 0..60 {
-            estimate.learn(180.0, 5000.0, Features([10.0, 5.0, 5.0]), false, 1.0);
+            estimate.learn(180.0, 5000.0, &at([10.0, 5.0, 5.0]), false, 1.0);
         }
         assert!(estimate.base_us() < 120.0, "{}", estimate.base_us());
     }
@@ -289,14 +418,14 @@ mod tests {
     #[test]
     fn the_base_rises_at_full_speed_only() {
         let mut estimate = estimate();
-        estimate.learn(100.0, 5000.0, Features::default(), true, 1.0);
+        estimate.learn(100.0, 5000.0, &Window::default(), true, 1.0);
         let before_us = estimate.base_us();
         for _ in 0..200 {
-            estimate.learn(150.0, 5000.0, Features([10.0, 5.0, 5.0]), false, 1.0);
+            estimate.learn(150.0, 5000.0, &at([10.0, 5.0, 5.0]), false, 1.0);
         }
         assert!(estimate.base_us() <= before_us, "{}", estimate.base_us());
         for _ in 0..20 {
-            estimate.learn(150.0, 5000.0, Features::default(), true, 1.0);
+            estimate.learn(150.0, 5000.0, &Window::default(), true, 1.0);
         }
         assert!(estimate.base_us() > 1.3 * before_us, "{}", estimate.base_us());
     }
@@ -306,12 +435,12 @@ mod tests {
     #[test]
     fn the_base_does_not_sink_by_noise() {
         let mut estimate = estimate();
-        estimate.learn(100.0, 5000.0, Features::default(), true, 1.0);
-        for at in 0..400_u32 {
-            let noise_us = f64::from(at * 7919 % 11) / 2.5 - 2.0;
+        estimate.learn(100.0, 5000.0, &Window::default(), true, 1.0);
+        for round in 0..400_u32 {
+            let noise_us = f64::from(round * 7919 % 11) / 2.5 - 2.0;
             let latency_us =
                 100.0 + Features([10.0, 5.0, 0.0]).weighed([0.95, 1.0, 0.5]) + noise_us;
-            estimate.learn(latency_us, 5000.0, Features([10.0, 5.0, 0.0]), false, 1.0);
+            estimate.learn(latency_us, 5000.0, &at([10.0, 5.0, 0.0]), false, 1.0);
         }
         assert!(estimate.base_us() > 99.0, "{}", estimate.base_us());
     }
@@ -321,20 +450,20 @@ mod tests {
     #[test]
     fn a_surprise_leaves_the_weights_alone_that_had_no_part_in_it() {
         let mut estimate = estimate();
-        for at in 0..400_u32 {
-            let features = if at % 2 == 0 { [0.0; 3] } else { [10.0, 30.0, 0.0] };
+        for round in 0..400_u32 {
+            let features = if round % 2 == 0 { [0.0; 3] } else { [10.0, 30.0, 0.0] };
             let latency_us = 100.0 + Features(features).weighed([0.9, 0.5, 0.5]);
-            estimate.learn(latency_us, 5000.0, Features(features), at % 2 == 0, 1.0);
+            estimate.learn(latency_us, 5000.0, &at(features), round % 2 == 0, 1.0);
         }
         let waiting = Features([0.0, 30.0, 0.0]);
         let known_us = estimate.deviation_us(waiting);
         for _ in 0..5 {
-            estimate.learn(300.0, 5000.0, Features([0.0, 0.1, 0.0]), false, 1.0);
+            estimate.learn(300.0, 5000.0, &at([0.0, 0.1, 0.0]), false, 1.0);
         }
         let after_us = estimate.deviation_us(waiting);
         assert!(after_us < 1.2 * known_us, "{known_us} {after_us}");
         for _ in 0..5 {
-            estimate.learn(300.0, 5000.0, Features([0.0, 60.0, 0.0]), false, 1.0);
+            estimate.learn(300.0, 5000.0, &at([0.0, 60.0, 0.0]), false, 1.0);
         }
         assert!(estimate.weights()[1] > 1.0, "{:?}", estimate.weights());
     }
@@ -342,9 +471,68 @@ mod tests {
     #[test]
     fn what_cannot_be_is_not_taken_in() {
         let mut estimate = estimate();
-        estimate.learn(100.0, 5000.0, Features::default(), true, 1.0);
-        estimate.learn(f64::NAN, 5000.0, Features::default(), true, 1.0);
-        estimate.learn(100.0, 5000.0, Features([f64::INFINITY, 0.0, 0.0]), true, 1.0);
+        estimate.learn(100.0, 5000.0, &Window::default(), true, 1.0);
+        estimate.learn(f64::NAN, 5000.0, &Window::default(), true, 1.0);
+        estimate.learn(100.0, 5000.0, &at([f64::INFINITY, 0.0, 0.0]), true, 1.0);
         assert!((estimate.base_us() - 100.0).abs() < 1e-6);
+    }
+
+    /// A window at full speed with so many reads of this size.
+    fn mixed(read_share: f64, bytes: f64) -> Window {
+        Window { mix: Mix::of(Some(read_share), Some(bytes)), ..Window::default() }
+    }
+
+    /// Sparse stretches were of reads, dense ones of writes; windows at full speed fell on the sparse
+    /// ones, and the dense ones were taken to be as late by themselves.
+    #[test]
+    fn what_the_mix_does_is_told_apart_from_what_full_speed_is() {
+        let mut estimate = estimate();
+        let truth = |read_share: f64| 90.0 + 45.0 * read_share;
+        for round in 0..40_u32 {
+            let read_share = [0.9, 0.8, 0.7, 0.4][round as usize % 4];
+            let window = mixed(read_share, 8192.0);
+            estimate.learn(truth(read_share), 2000.0, &window, true, 1.0);
+        }
+        for read_share in [1.0, 0.6, 0.2] {
+            let (known_us, true_us) =
+                (estimate.full_us(&mixed(read_share, 8192.0)), truth(read_share));
+            assert!((known_us / true_us - 1.0).abs() < 0.03, "{read_share}: {known_us} {true_us}");
+        }
+        let near_us = estimate.full_deviation_us(Mix::of(Some(0.7), Some(8192.0)));
+        let far_us = estimate.full_deviation_us(Mix::of(Some(0.7), Some(1e6)));
+        assert!(far_us > 3.0 * near_us, "sizes that were never seen: {near_us} {far_us}");
+    }
+
+    /// A source that does not tell the mix is followed as before there was one.
+    #[test]
+    fn a_mix_that_is_not_told_is_the_usual_one() {
+        let (mut told, mut untold) = (estimate(), estimate());
+        for round in 0..20_u32 {
+            let latency_us = 100.0 + f64::from(round % 3);
+            told.learn(latency_us, 2000.0, &mixed(0.7, 8192.0), true, 1.0);
+            untold.learn(latency_us, 2000.0, &Window::default(), true, 1.0);
+        }
+        assert!((told.base_us() - untold.base_us()).abs() < 1e-6);
+        assert_eq!(Mix::of(Some(1.5), Some(8192.0)), None);
+        assert_eq!(Mix::of(Some(0.5), None), None);
+        assert_eq!(Mix::of(Some(f64::NAN), Some(8192.0)), None);
+    }
+
+    /// What the base is of moves with the windows that tell it; what is expected of a window does not.
+    #[test]
+    fn the_base_of_another_mix_expects_the_same() {
+        let mut estimate = estimate();
+        for (read_share, latency_us) in [(0.9, 130.0), (0.2, 100.0), (0.9, 131.0)] {
+            estimate.learn(latency_us, 2000.0, &mixed(read_share, 4096.0), true, 1.0);
+        }
+        let windows = [mixed(0.1, 2048.0), mixed(1.0, 65536.0)];
+        let expected =
+            |e: &Estimate| windows.map(|w| (e.latency_us(&w), e.full_deviation_us(w.mix)));
+        let before = expected(&estimate);
+        let row = estimate.row(&mixed(0.4, 16384.0));
+        estimate.follow(row, 0.7);
+        for (before, after) in before.iter().zip(expected(&estimate)) {
+            assert!((before.0 - after.0).abs() < 1e-9 && (before.1 - after.1).abs() < 1e-6);
+        }
     }
 }

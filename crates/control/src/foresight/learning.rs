@@ -1,7 +1,8 @@
 //! What foresight takes in of a window: work, latency at full speed, what was lost, whom to trust.
 
 use super::choice::{Demand, Features, Menu};
-use super::estimate::Surprise;
+use super::doubt::Unknown;
+use super::estimate::{Mix, Surprise, Window};
 use super::load::REQUESTS_MAX;
 use super::price::{Account, Spent};
 use super::{Foresight, TRUST_FIRST, TRUST_MAX};
@@ -70,10 +71,11 @@ impl Foresight {
         // Waiting at full speed is taken from the model as it is: it matters near saturation only.
         let waiting_us = full.0[1];
 
-        // A crowd queues at full speed, too.
-        let crowd_us = full.0[2] * self.estimate.weights()[2];
-        let features = more.plus(Features([0.0, 0.0, full.0[2]]));
-        let surprise = self.estimate.surprise(latency_us - waiting_us, requests, features);
+        // A crowd queues at full speed, too, and so do large requests.
+        let mix = Mix::of(latency.read_share, latency.bytes_mean);
+        let window = Window { more, crowd_us: full.0[2], mix };
+        self.mix = mix;
+        let surprise = self.estimate.surprise(latency_us - waiting_us, requests, &window);
         let changed = self.held != self.held_before;
         let stragglers = changed && carried * STRAGGLERS > requests;
         // What comes while cores are still waking up meets less than full speed, and so does what
@@ -81,13 +83,15 @@ impl Foresight {
         self.overtaken =
             changed && at_full_speed && surprise.us > OVERTAKEN * surprise.deviation_us;
         let unsettled = !self.settled || stragglers || self.overtaken;
-        let expected_us = self.estimate.base_us() + waiting_us + crowd_us;
+        let expected_us = self.estimate.full_us(&window) + waiting_us;
+        let crowd_us = self.estimate.crowd_us(full.0[2]);
         let foreseen_us = more.weighed(self.estimate.weights()).max(0.0);
         let blame = match self.asleep {
             true => 1.0,
             false => foreseen_us / (foreseen_us + waiting_us + crowd_us).max(1e-9),
         };
         let blame_before = std::mem::replace(&mut self.blame, blame);
+        let mut room_us = None;
         let extra_us = if !at_full_speed {
             let extra_us =
                 foreseen_us + self.unforeseen_us(&surprise, requests, foreseen_us, &demands);
@@ -96,6 +100,7 @@ impl Foresight {
                 true => f64::INFINITY,
                 false => self.blame_us_max(&demands, more, latency_us, offered / dt.0),
             };
+            room_us = Some((most_us.min(latency_us) - extra_us).max(0.0));
             extra_us.min(most_us)
         } else if unsettled {
             // What the setting before has kept waiting is answered now.
@@ -112,7 +117,7 @@ impl Foresight {
         };
         self.learn_trust(&surprise, full_speed_us, at_full_speed, seen.alarm || unsettled);
         if !seen.alarm && !unsettled {
-            self.estimate.learn(latency_us - waiting_us, requests, features, at_full_speed, span);
+            self.estimate.learn(latency_us - waiting_us, requests, &window, at_full_speed, span);
         }
         self.full_speed_us = Some(full_speed_us);
         self.loss = Some(latency_us / full_speed_us - 1.0);
@@ -122,6 +127,7 @@ impl Foresight {
         } else {
             self.requests_since_probe += requests;
         }
+        let unknown = self.doubt(&window, requests, room_us, span);
         let spent = Spent {
             seen: latency,
             extra_us,
@@ -129,11 +135,29 @@ impl Foresight {
             tails: &self.tails,
             aim: self.aim(),
             span,
+            unknown,
             price_binds: self.price_binds,
         };
         for account in &mut self.accounts {
             account.spend(&spent, &self.settings);
         }
+    }
+
+    /// What of all that was spent is not known, with a window in which no request can have lost more than
+    /// `room_us` besides what is charged; `None` at full speed.
+    fn doubt(
+        &mut self,
+        window: &Window,
+        requests: f64,
+        room_us: Option<f64>,
+        span: f64,
+    ) -> Unknown {
+        let deviations = self.settings.doubt_deviations;
+        self.doubt.forget((-span / self.settings.debt_windows).exp());
+        if let Some(room_us) = room_us {
+            self.doubt.add(&self.estimate, window, requests, room_us, deviations);
+        }
+        self.doubt.unknown(&self.estimate, deviations)
     }
 
     /// Requests of the window before that this one may have answered.

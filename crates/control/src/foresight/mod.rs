@@ -17,6 +17,7 @@
 
 mod background;
 mod choice;
+mod doubt;
 mod estimate;
 mod guard;
 mod learning;
@@ -30,7 +31,8 @@ pub use settings::ForesightSettings;
 
 use background::Background;
 use choice::{Demand, Features, Menu, Outlook, Scene};
-use estimate::Estimate;
+use doubt::Doubt;
+use estimate::{Estimate, Mix};
 use guard::Guard;
 use load::Load;
 use price::Account;
@@ -62,6 +64,9 @@ pub struct Foresight {
     load: Load,
     background: Background,
     estimate: Estimate,
+    /// The mix of the last window with requests, where it is told.
+    mix: Option<Mix>,
+    doubt: Doubt,
     accounts: Vec<Account>,
     guard: Guard,
     mode: Mode,
@@ -122,6 +127,8 @@ impl Foresight {
             load: Load::new(menus.len()),
             background: Background::default(),
             estimate,
+            mix: None,
+            doubt: Doubt::default(),
             accounts: vec![Account::new(Bound::mean_relative(settings.plf))],
             guard: Guard::default(),
             mode: Mode::Learning,

@@ -4,6 +4,7 @@
 //! what is allowed is owed; the price of further loss follows the debt. For loads that repeat, the
 //! mean loss then meets the bound and the power is near to the least that any policy draws.
 
+use super::doubt::Unknown;
 use super::settings::ForesightSettings;
 use super::tail::Tails;
 use wattio_law::{Bound, LatencyObservation, Limit, Scope, Statistic};
@@ -22,6 +23,8 @@ pub struct Spent<'a> {
     pub aim: f64,
     /// Length over the length of a usual window.
     pub span: f64,
+    /// What is unknown of all that was spent.
+    pub unknown: Unknown,
     /// Whether the setting would be another one if latency had no price. A price that holds nothing has
     /// no reason to come down, and would be far too low once what held the setting is gone.
     pub price_binds: bool,
@@ -38,6 +41,8 @@ pub struct Account {
     /// The same since the start.
     spent_ever: f64,
     allowed_ever: f64,
+    /// What may have been spent besides.
+    unknown: Unknown,
     /// What a usual window allows, or takes of what others allow.
     usual: f64,
     /// Of a bound on a quantile: that at full speed, at its least, in microseconds.
@@ -56,6 +61,7 @@ impl Account {
             allowed: 0.0,
             spent_ever: 0.0,
             allowed_ever: 0.0,
+            unknown: Unknown::default(),
             usual: 0.0,
             tail_us: None,
             slack_us: 0.0,
@@ -117,13 +123,19 @@ impl Account {
         self.allowed = self.allowed * keep + allowed;
         self.spent_ever += spent;
         self.allowed_ever += allowed;
+        let before = self.unknown;
+        // Quantiles are counted, and of a limit that is a time it does not matter what full speed is.
+        if self.bound.statistic == Statistic::Mean && self.limit_of_run_us().is_none() {
+            self.unknown = window.unknown;
+        }
+        let unknown = (self.unknown.ever - before.ever).max(0.0);
         let weight = 1.0 - (-window.span / settings.usual_windows).exp();
         self.usual += weight * (allowed.abs() / window.span - self.usual);
         let share = self.spent_share();
         if let Some(ln_price) = &mut self.ln_price {
             let mut change = 0.0;
             if self.usual > 0.0 {
-                let off = (spent - window.aim * allowed) / self.usual;
+                let off = (spent + unknown - window.aim * allowed) / self.usual;
                 change += (settings.price_gain * off).clamp(-0.3 * window.span, 0.7);
             }
             // Windows with few requests tell little of themselves, but all together they do.
@@ -154,13 +166,15 @@ impl Account {
 
     /// The share of the promise that is spent: lately or since the start, whichever is more.
     pub fn spent_share(&self) -> f64 {
-        share(self.spent, self.allowed).max(share(self.spent_ever, self.allowed_ever))
+        let (lately, ever) =
+            (self.spent + self.unknown.lately, self.spent_ever + self.unknown.ever);
+        share(lately, self.allowed).max(share(ever, self.allowed_ever))
     }
 
     /// What of the promise is left for a burst, in request-microseconds. Of a quantile it is requests
     /// that may be over the limit; no more are than lose what the mean is below it (A. Markov).
     pub fn reserve_us(&self) -> f64 {
-        let left = (self.allowed_ever - self.spent_ever).max(0.0);
+        let left = (self.allowed_ever - self.spent_ever - self.unknown.ever).max(0.0);
         match self.bound.statistic {
             Statistic::Mean => left,
             Statistic::Quantile(_) => left * self.slack_us,
@@ -259,8 +273,16 @@ mod tests {
         };
         let tails = &Tails::default();
         let aim = settings.spend_share;
-        let window =
-            Spent { seen: &seen, extra_us, full_speed_us, tails, aim, span: 1.0, price_binds };
+        let window = Spent {
+            seen: &seen,
+            extra_us,
+            full_speed_us,
+            tails,
+            aim,
+            span: 1.0,
+            unknown: Unknown::default(),
+            price_binds,
+        };
         account.spend(&window, &settings);
     }
 

@@ -324,7 +324,7 @@ impl Foresight {
         let (cost, base) =
             (self.settings.probe_uncertainty, self.settings.probe_uncertainty_full_speed);
         let unsure = self.estimate.deviation_us(more) > cost * allowance_us
-            || self.estimate.base_deviation_us() > base * allowance_us;
+            || self.estimate.full_deviation_us(self.mix) > base * allowance_us;
         unsure || self.since_probe >= self.settings.probe_every
     }
 }
