@@ -128,7 +128,8 @@ impl Account {
         if self.bound.statistic == Statistic::Mean && self.limit_of_run_us().is_none() {
             self.unknown = window.unknown;
         }
-        let unknown = (self.unknown.ever - before.ever).max(0.0);
+        // What is known by now of earlier windows makes up for what they were charged too much.
+        let unknown = self.unknown.ever - before.ever;
         let weight = 1.0 - (-window.span / settings.usual_windows).exp();
         self.usual += weight * (allowed.abs() / window.span - self.usual);
         let share = self.spent_share();
