@@ -5,6 +5,7 @@
 //! [`build`] makes a law by its name.
 
 mod foresight;
+mod mix;
 mod native;
 mod ondemand;
 mod others;

@@ -23,8 +23,8 @@ pub struct Unknown {
 }
 
 impl Doubt {
-    /// Takes in a window that was not at full speed; `keep` of what was lately is kept. None of its
-    /// requests can have lost more than `room_us` besides what was charged.
+    /// Takes in a window that was not at full speed. None of its requests can have lost more than
+    /// `room_us` besides what was charged; so many `deviations` are.
     pub fn add(
         &mut self,
         estimate: &Estimate,
@@ -57,8 +57,8 @@ impl Doubt {
 #[cfg(test)]
 mod tests {
     use super::super::choice::Features;
-    use super::super::estimate::Mix;
     use super::*;
+    use crate::mix::Mix;
 
     fn window(read_share: f64) -> Window {
         Window { mix: Mix::of(Some(read_share), Some(8192.0)), ..Window::default() }

@@ -11,6 +11,7 @@
 //! taken for slow, or for quick: what a setting cost in them was off by a third of a promise.
 
 use super::choice::Features;
+use crate::mix::Mix;
 
 /// Noise of one request's latency, over the latency, before anything is known.
 const NOISE_FIRST: f64 = 0.7;
@@ -24,6 +25,7 @@ const SURPRISE_MAX: f64 = 4.0;
 const SURPRISE: f64 = 2.5;
 /// Two windows are alike when their settings explain less of a difference, over the latency.
 const ALIKE: f64 = 0.03;
+
 /// The states: the base, the weights of the three features, and of what windows at full speed differ in.
 const STATES: usize = 7;
 /// The first of the latter: crowds, then the mix.
@@ -44,21 +46,10 @@ const MIX_FIRST: [f64; 2] = [0.3, 0.2];
 const CROWDS_ALIKE: f64 = 0.7;
 /// Below this size, in bytes, the time of a request hardly depends on it.
 const SIZE_BYTES: f64 = 8192.0;
-/// No request is larger.
-const BYTES_MAX: f64 = 1_073_741_824.0;
 
-/// What is known of the mix of a window's requests: the share of reads, and how large they are, in
-/// doublings.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Mix([f64; 2]);
-
-impl Mix {
-    /// `None` where a source does not tell all of it, or what cannot be.
-    pub fn of(read_share: Option<f64>, bytes_mean: Option<f64>) -> Option<Self> {
-        let read_share = read_share.filter(|share| (0.0..=1.0).contains(share))?;
-        let bytes = bytes_mean.filter(|bytes| (0.0..=BYTES_MAX).contains(bytes))?;
-        Some(Self([read_share, (bytes / SIZE_BYTES).ln_1p() / std::f64::consts::LN_2]))
-    }
+/// What the latency depends on of a mix: the share of reads, and the size in doublings.
+fn regressors(mix: Mix) -> [f64; 2] {
+    [mix.read_share, (mix.bytes_mean / SIZE_BYTES).ln_1p() / std::f64::consts::LN_2]
 }
 
 /// What the latency of a window depends on.
@@ -180,7 +171,7 @@ impl Estimate {
     fn row(&self, window: &Window) -> Row {
         let [s, q, d] = window.more.0;
         let [crowd_us, reads, size] = self.usual.unwrap_or_default();
-        let off = window.mix.map_or([0.0; 2], |Mix(mix)| [mix[0] - reads, mix[1] - size]);
+        let off = window.mix.map(regressors).map_or([0.0; 2], |[r, z]| [r - reads, z - size]);
         [1.0, s, q, d, window.crowd_us - crowd_us, off[0], off[1]]
     }
 
@@ -249,7 +240,7 @@ impl Estimate {
             return;
         }
         if self.usual.is_none() {
-            let Mix([reads, size]) = window.mix.unwrap_or_default();
+            let [reads, size] = window.mix.map(regressors).unwrap_or_default();
             self.usual = Some([window.crowd_us, reads, size]);
             for (at, first) in MIX_FIRST.into_iter().enumerate() {
                 self.covariance[MIX + at][MIX + at] = (first * latency_us).powi(2);
@@ -513,9 +504,6 @@ mod tests {
             untold.learn(latency_us, 2000.0, &Window::default(), true, 1.0);
         }
         assert!((told.base_us() - untold.base_us()).abs() < 1e-6);
-        assert_eq!(Mix::of(Some(1.5), Some(8192.0)), None);
-        assert_eq!(Mix::of(Some(0.5), None), None);
-        assert_eq!(Mix::of(Some(f64::NAN), Some(8192.0)), None);
     }
 
     /// What the base is of moves with the windows that tell it; what is expected of a window does not.

@@ -2,10 +2,11 @@
 
 use super::choice::{Demand, Features, Menu};
 use super::doubt::Unknown;
-use super::estimate::{Mix, Surprise, Window};
+use super::estimate::{Surprise, Window};
 use super::load::REQUESTS_MAX;
 use super::price::{Account, Spent};
 use super::{Foresight, TRUST_FIRST, TRUST_MAX};
+use crate::mix::Mix;
 use crate::others::keep_cores_busy;
 use wattio_law::{GroupAction, LatencyObservation, Observation, Statistic};
 use wattio_units::Seconds;

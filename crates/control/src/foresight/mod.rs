@@ -29,10 +29,11 @@ mod tail;
 
 pub use settings::ForesightSettings;
 
+use crate::mix::Mix;
 use background::Background;
 use choice::{Demand, Features, Menu, Outlook, Scene};
 use doubt::Doubt;
-use estimate::{Estimate, Mix};
+use estimate::Estimate;
 use guard::Guard;
 use load::Load;
 use price::Account;

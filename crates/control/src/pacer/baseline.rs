@@ -4,8 +4,8 @@
 //! in some of the loss, and latency drifts past plf without end. Here only windows at full speed
 //! teach it.
 
-use super::expectation::Mix;
 use super::stability::Sample;
+use crate::mix::Mix;
 use std::collections::BTreeMap;
 use wattio_units::Seconds;
 

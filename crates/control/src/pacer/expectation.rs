@@ -5,16 +5,10 @@
 //! regression over windows at full speed translates latencies between mixes; with a mix that does
 //! not change, or a source that does not tell it, it translates by 1 and the printed law is left.
 
-/// The mix of a window: share of reads, and mean size in units of [`SIZE_UNIT_BYTES`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Mix {
-    pub read_share: f64,
-    pub size: f64,
-}
+use crate::mix::Mix;
 
+/// Sizes are told in this unit.
 const SIZE_UNIT_BYTES: f64 = 65536.0;
-/// No request is larger than a gibibyte.
-const BYTES_MAX: f64 = 1_073_741_824.0;
 /// Weight of the past that is kept with each window.
 const MEMORY: f64 = 0.999;
 /// Windows before slopes are used at all.
@@ -25,18 +19,9 @@ const RIDGE: [f64; 2] = [0.02 * 0.02, 0.01 * 0.01];
 /// A translation by more than this, either way, is not believed.
 const TRANSLATION_MAX: f64 = 4.0;
 
-impl Mix {
-    /// The mix that a source tells; `None` where it does not tell all of it, or what cannot be:
-    /// one such value in the sums would stay there.
-    pub fn of(read_share: Option<f64>, bytes_mean: Option<f64>) -> Option<Self> {
-        let read_share = read_share.filter(|share| (0.0..=1.0).contains(share))?;
-        let bytes_mean = bytes_mean.filter(|bytes| (0.0..=BYTES_MAX).contains(bytes))?;
-        Some(Self { read_share, size: bytes_mean / SIZE_UNIT_BYTES })
-    }
-
-    fn as_array(self) -> [f64; 2] {
-        [self.read_share, self.size]
-    }
+/// The regressors of a mix.
+fn regressors(mix: Mix) -> [f64; 2] {
+    [mix.read_share, mix.bytes_mean / SIZE_UNIT_BYTES]
 }
 
 /// Decayed weighted sums of a linear regression of latency on the mix.
@@ -63,7 +48,7 @@ struct Line {
 impl Line {
     /// At least a tenth of the mean latency.
     fn at(&self, mix: Mix) -> f64 {
-        let (x, mean, slope) = (mix.as_array(), self.mix, self.slope);
+        let (x, mean, slope) = (regressors(mix), self.mix, self.slope);
         let expected = self.latency_us + slope[0] * (x[0] - mean[0]) + slope[1] * (x[1] - mean[1]);
         expected.max(0.1 * self.latency_us)
     }
@@ -72,7 +57,7 @@ impl Line {
 impl Expectation {
     /// Takes in a window at full speed.
     pub fn learn(&mut self, mix: Mix, latency_us: f64, requests: u64) {
-        let (x, weight) = (mix.as_array(), requests as f64);
+        let (x, weight) = (regressors(mix), requests as f64);
         self.windows = self.windows.saturating_add(1);
         self.weight = self.weight * MEMORY + weight;
         self.latency = self.latency * MEMORY + weight * latency_us;
@@ -116,8 +101,8 @@ impl Expectation {
 mod tests {
     use super::*;
 
-    fn mix(read_share: f64, size: f64) -> Option<Mix> {
-        Some(Mix { read_share, size })
+    fn mix(read_share: f64, size: f64) -> Mix {
+        Mix { read_share, bytes_mean: size * SIZE_UNIT_BYTES }
     }
 
     #[test]
@@ -125,10 +110,9 @@ mod tests {
         let mut expectation = Expectation::default();
         for step in 0..200u32 {
             let (reads, size) = (f64::from(step % 7) / 7.0, f64::from(step % 11) / 4.0);
-            let seen = Mix { read_share: reads, size };
-            expectation.learn(seen, 100.0 + 60.0 * reads + 40.0 * size, 50);
+            expectation.learn(mix(reads, size), 100.0 + 60.0 * reads + 40.0 * size, 50);
         }
-        let ratio = expectation.translation(mix(0.2, 0.5), mix(0.8, 2.0));
+        let ratio = expectation.translation(Some(mix(0.2, 0.5)), Some(mix(0.8, 2.0)));
         let truth = (100.0 + 48.0 + 80.0) / (100.0 + 12.0 + 20.0);
         assert!((ratio / truth - 1.0).abs() < 0.01, "{ratio} {truth}");
     }
@@ -138,10 +122,10 @@ mod tests {
         let mut expectation = Expectation::default();
         for step in 0..100u32 {
             let reads = 0.7 + 0.001 * f64::from(step % 2);
-            let seen = Mix { read_share: reads, size: 0.125 };
-            expectation.learn(seen, 190.0 + f64::from(step % 3), 30_000);
+            expectation.learn(mix(reads, 0.125), 190.0 + f64::from(step % 3), 30_000);
         }
-        assert!((expectation.translation(mix(0.7, 0.125), mix(0.701, 0.125)) - 1.0).abs() < 0.01);
-        assert_eq!(expectation.translation(None, mix(0.7, 0.125)), 1.0);
+        let (from, to) = (mix(0.7, 0.125), mix(0.701, 0.125));
+        assert!((expectation.translation(Some(from), Some(to)) - 1.0).abs() < 0.01);
+        assert_eq!(expectation.translation(None, Some(from)), 1.0);
     }
 }

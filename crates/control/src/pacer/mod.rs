@@ -28,13 +28,14 @@ mod window;
 
 pub use settings::PacerSettings;
 
+use crate::mix::Mix;
 use adaptor::Adaptor;
 use background::BackgroundKeeper;
 use baseline::{Baselines, Level};
 use burst::BurstCheck;
 use closed_loop::{ClosedLoop, power_of};
 use credit::Credit;
-use expectation::{Expectation, Mix};
+use expectation::Expectation;
 use promise::Promise;
 use stability::Stability;
 use state::OperatingState;

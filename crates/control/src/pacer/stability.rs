@@ -1,7 +1,8 @@
 //! The stability check: how far the latency of the last k windows diverges.
 
 use super::by_source::BySource;
-use super::expectation::{Expectation, Mix};
+use super::expectation::Expectation;
+use crate::mix::Mix;
 use std::collections::VecDeque;
 use wattio_law::{LatencyHistogram, LatencyObservation};
 use wattio_units::Seconds;

@@ -5,10 +5,10 @@ use super::adaptor::Distance;
 use super::baseline::{Baseline, Level};
 use super::burst::Late;
 use super::closed_loop::Advice;
-use super::expectation::Mix;
 use super::state::OperatingState;
 use super::tried::Blame;
 use super::{NO_HISTOGRAM, Pacer};
+use crate::mix::Mix;
 use wattio_law::{LatencyObservation, Observation};
 
 /// The loss distance at which a step that raised the energy of requests is given back.
