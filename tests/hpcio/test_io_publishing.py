@@ -262,9 +262,10 @@ def test_on_a_full_disk_one_dump_is_lost_and_the_next_has_its_room(small_disk: P
                 one.rank.dump(step, u=np.zeros(size))
         dumps = small_disk / "dumps"
         first.process.send_signal(signal.SIGCONT)
-        # It is done with the second, and has had no room for the third.
+        # It is done with the second, and has had no room for the third: asleep after it began that.
         third = dumps / "dump-00000002.partial"
-        until(lambda: third.is_dir() and not list(third.iterdir()))
+        until(lambda: third.is_dir() and state(first.process.pid) == "S")
+        assert not list(third.iterdir())
         begun[1].process.send_signal(signal.SIGCONT)
         # A call tells the cause of the last failure alone; on disk is each one's.
         with pytest.raises(io_library.Failed, match="step 0: "):
