@@ -280,18 +280,26 @@ impl Load {
     }
 
     /// The leap that the load has shown, and the one that it has not yet, for as long as they last
-    /// until there is full speed.
+    /// until there is full speed; while nobody asks, with the chance that somebody does.
     pub fn leaps(&self, reaction: Seconds, settings: &ForesightSettings) -> [Scene; 4] {
         let part = reaction / settings.window;
+        let ends = self.silence_ends(settings.window);
         let scene = |(chance, rate): (f64, f64)| Scene {
             rate,
-            weight: chance * rate * part,
+            weight: chance * rate * part * ends,
             overload_s: reaction.0,
             // Those of a leap come together, for all that is known.
             crowd: rate * settings.look_every.0,
         };
         let [a, b, c] = self.peaks.next_records();
         [(self.leaps, self.leap_rate), a, b, c].map(scene)
+    }
+
+    /// The chance that the next window is not silent. How long silences are nobody tells, so that one
+    /// that has lasted for `q` is taken to end within `w` with a chance of `w / (q + w)`. Without it a
+    /// price that a burst had driven up kept cores running for minutes in which nobody asked.
+    fn silence_ends(&self, window: Seconds) -> f64 {
+        window.0 / (self.quiet_s + window.0)
     }
 
     /// A burst that must not break the promise by itself, with the number of its requests as weight.
@@ -434,8 +442,10 @@ const CROWD_REQUESTS: f64 = 500.0;
 const REQUESTS_NOISY: f64 = 30.0;
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot make its law has failed")]
 mod tests {
     use super::*;
+    use crate::parameters::Settings;
 
     /// The crowd of a window of 50 looks, of which so many have so many requests each.
     fn crowd(looks: usize, requests: f64) -> f64 {
@@ -469,6 +479,27 @@ mod tests {
         let later = peaks.at_risk(peaks.youth()).unwrap_or(0.0);
         assert!(first > 1500.0, "{first}");
         assert!((later - 1000.0).abs() < 10.0, "{later}");
+    }
+
+    /// A price that a burst had driven up kept cores awake for minutes in which nobody asked.
+    #[test]
+    fn the_longer_nobody_asks_the_less_is_a_leap_to_be_expected() {
+        let resolved =
+            crate::registry::policy("foresight").unwrap().resolve(&Settings::new()).unwrap();
+        let settings = ForesightSettings::from_resolved(&resolved);
+        let mut load = Load::new(1);
+        for rate in [1000.0, 3000.0, 1000.0] {
+            load.peaks.learn(rate, 1.0, 2000.0);
+        }
+        let expected = |quiet_s: f64| {
+            let load = Load { quiet_s, ..load.clone() };
+            load.leaps(Seconds(0.03), &settings).iter().map(|scene| scene.weight).sum::<f64>()
+        };
+        let at_once = expected(0.0);
+        assert!(at_once > 0.0);
+        assert!((expected(0.5) - 0.5 * at_once).abs() < 1e-9 * at_once);
+        assert!((expected(59.5) - at_once / 120.0).abs() < 1e-9 * at_once);
+        assert_eq!(load.risk(Seconds(0.03), &settings).map(|scene| scene.weight > 0.0), Some(true));
     }
 
     #[test]
