@@ -4,7 +4,7 @@ use super::choice::{Choice, Demand, Features, Menu, Scene, Terms, best};
 use super::guard::{Expected, Guard};
 use super::price::Account;
 use super::{Foresight, Mode, TRUST_MAX};
-use wattio_law::{Action, DriveAction, GroupAction, Observation};
+use wattio_law::{Action, DriveAction, GroupAction, Limit, Observation};
 use wattio_units::Seconds;
 
 impl Foresight {
@@ -72,7 +72,7 @@ impl Foresight {
             price_w: 0.0,
             utilisation_max: self.settings.utilisation_max,
             risk: self.risk(&demands),
-            slowdown_max: self.trust,
+            slowdown_max: self.slowdown_max(),
         };
         for ((menu, demand), outlook) in self.menus.iter().zip(&demands).zip(&mut self.outlooks) {
             outlook.fill(menu, demand, &terms);
@@ -119,6 +119,19 @@ impl Foresight {
         self.asleep = asleep;
         let drives = if asleep { DriveAction::Asleep } else { DriveAction::Own };
         Action { groups, drives, background }
+    }
+
+    /// How many times slower than full speed a group may be: as far as the model is trusted. Before anybody
+    /// has asked it is as far as the promise goes, so that whatever comes first keeps it by itself.
+    fn slowdown_max(&self) -> f64 {
+        let share = |account: &Account| match account.bound.limit {
+            Limit::Relative(share) => share,
+            Limit::Absolute(_) => self.settings.plf,
+        };
+        match self.estimate.is_known() {
+            true => self.trust,
+            false => self.accounts.iter().map(share).fold(self.trust - 1.0, f64::min) + 1.0,
+        }
     }
 
     /// A burst that the load may come to, and what each group may lose by it: of what the promise
