@@ -134,6 +134,7 @@ impl Foresight {
             extra_us,
             full_speed_us,
             tails: &self.tails,
+            at_full_speed,
             aim: self.aim(),
             span,
             unknown,

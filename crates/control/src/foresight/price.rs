@@ -19,6 +19,8 @@ pub struct Spent<'a> {
     pub full_speed_us: f64,
     /// All requests by latency, with this window's.
     pub tails: &'a Tails,
+    /// Whether the setting was full speed.
+    pub at_full_speed: bool,
     /// The share of the promise that is meant to be spent.
     pub aim: f64,
     /// Length over the length of a usual window.
@@ -102,7 +104,13 @@ impl Account {
     pub fn spend(&mut self, window: &Spent, settings: &ForesightSettings) {
         let requests = window.seen.requests as f64;
         let (spent, allowed) = match self.bound.statistic {
-            Statistic::Mean => (window.extra_us * requests, self.allowed_us(window) * requests),
+            Statistic::Mean => {
+                let (spent, allowed) =
+                    (window.extra_us * requests, self.allowed_us(window) * requests);
+                self.spent_ever += spent;
+                self.allowed_ever += allowed;
+                (spent, allowed)
+            }
             Statistic::Quantile(q) => {
                 self.tail_us = window.tails.full.quantile_us(q, settings.careful_deviations);
                 let limit_us = self.bound.limit_us(self.tail_us);
@@ -113,16 +121,17 @@ impl Account {
                 self.slack_us = (limit_us - window.full_speed_us).max(0.0);
                 // What is known of full speed now holds for all that was seen.
                 let all = &window.tails.all;
-                self.spent_ever = all.above(limit_us) - histogram.requests_above(limit_us);
-                self.allowed_ever = (1.0 - q) * (all.requests() - requests).max(0.0);
-                (histogram.requests_above(limit_us), (1.0 - q) * requests)
+                self.spent_ever = all.above(limit_us);
+                self.allowed_ever = (1.0 - q) * all.requests();
+                // The price has no part in what is late at full speed; it rose without end in bursts that
+                // full speed was late in, and nothing was saved long after them.
+                let above = histogram.requests_above(limit_us);
+                (if window.at_full_speed { 0.0 } else { above }, (1.0 - q) * requests)
             }
         };
         let keep = (-window.span / settings.debt_windows).exp();
         self.spent = self.spent * keep + spent;
         self.allowed = self.allowed * keep + allowed;
-        self.spent_ever += spent;
-        self.allowed_ever += allowed;
         let before = self.unknown;
         // Quantiles are counted, and of a limit that is a time it does not matter what full speed is.
         if self.bound.statistic == Statistic::Mean && self.limit_of_run_us().is_none() {
@@ -261,6 +270,7 @@ const TAIL_TO_MEAN: f64 = 0.5;
 mod tests {
     use super::*;
     use crate::parameters::Settings;
+    use wattio_law::LatencyHistogram;
 
     /// Takes in a window of 1000 requests that lost so much each.
     fn spend(account: &mut Account, full_speed_us: f64, extra_us: f64, price_binds: bool) {
@@ -279,6 +289,7 @@ mod tests {
             extra_us,
             full_speed_us,
             tails,
+            at_full_speed: false,
             aim,
             span: 1.0,
             unknown: Unknown::default(),
@@ -304,6 +315,45 @@ mod tests {
         assert!(price_w(50, 0.1, true) < 0.1);
         assert!((price_w(50, 0.1, false) - 1.0).abs() < 1e-9);
         assert!(price_w(50, 1.5, false) > 10.0);
+    }
+
+    /// In bursts that full speed itself was late in the price rose 4000-fold, and it took a minute to come
+    /// down again.
+    #[test]
+    fn what_is_late_at_full_speed_does_not_drive_the_price_of_a_quantile_up() {
+        let resolved =
+            crate::registry::policy("foresight").unwrap().resolve(&Settings::new()).unwrap();
+        let settings = ForesightSettings::from_resolved(&resolved);
+        let price_w = |at_full_speed: bool| {
+            let mut account = Account::new("p99 20%".parse().unwrap());
+            account.begin(1.0);
+            let mut tails = Tails::default();
+            for late in [0, 0, 0, 0, 300, 300, 300] {
+                let buckets = vec![(100.0, 1000 - late), (500.0, late)];
+                let seen = LatencyObservation {
+                    requests: 1000,
+                    latency_us_mean: Some(100.0),
+                    histogram: Some(LatencyHistogram { buckets }),
+                    ..LatencyObservation::quiet(wattio_units::Seconds(0.0))
+                };
+                tails.learn(seen.histogram.as_ref().unwrap(), late == 0, 1.0);
+                let window = Spent {
+                    seen: &seen,
+                    extra_us: 0.0,
+                    full_speed_us: 100.0,
+                    tails: &tails,
+                    at_full_speed: at_full_speed || late == 0,
+                    aim: settings.spend_share,
+                    span: 1.0,
+                    unknown: Unknown::default(),
+                    price_binds: true,
+                };
+                account.spend(&window, &settings);
+            }
+            account.ln_price.unwrap().exp()
+        };
+        assert!(price_w(false) > 2.0, "{}", price_w(false));
+        assert!(price_w(true) < 1.0, "{}", price_w(true));
     }
 
     /// What full speed itself exceeds an absolute limit by was forgotten: of two phases with means of
