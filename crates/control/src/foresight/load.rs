@@ -219,6 +219,11 @@ impl Load {
         self.busiest
     }
 
+    /// The busiest moment that windows are usually at most seen to have, in requests a second.
+    pub fn usually_at_most(&self) -> f64 {
+        self.peaks.usually_at_most()
+    }
+
     /// The greatest rate over two looks of the running window.
     fn busiest_moment(&self) -> Option<f64> {
         let both = |pair: &[(f64, f64)]| (pair[0].0 + pair[1].0) / (pair[0].1 + pair[1].1);
@@ -401,6 +406,10 @@ impl Peaks {
         if self.ln_record == 0.0 { 0.0 } else { self.ln_mean.exp() }
     }
 
+    fn usually_at_most(&self) -> f64 {
+        if self.ln_record == 0.0 { 0.0 } else { (self.ln_mean + USUALLY * self.ln_above).exp() }
+    }
+
     /// The chances that the next window has a moment busier than any before, and how busy it is then.
     /// Of `N + 1` windows in no order the last is the busiest with a chance of `1 / (N + 1)`; the
     /// tail is taken as exponential in the logarithm, as of a power law, and cut in three.
@@ -423,6 +432,8 @@ const ABOVE_WINDOWS: f64 = 2.0;
 const LN_ABOVE_UNSTEADY: f64 = 0.25;
 /// Windows after which the busiest moment is one to go by.
 const YOUTH_WINDOWS: f64 = 10.0;
+/// What the busiest moments of windows are usually at most, in excesses above their mean.
+const USUALLY: f64 = 3.0;
 /// No more requests a second come to any server.
 const RATE_MAX: f64 = 1e8;
 /// Windows over which the mean of peaks is taken.

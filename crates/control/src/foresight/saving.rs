@@ -268,7 +268,10 @@ impl Foresight {
         self.settings.look_span + self.limits.gate_on
     }
 
-    /// The rate from which on this setting costs more than can be let pass until the next choice.
+    /// The rate from which on this setting costs more than can be let pass until the next choice: all that
+    /// is allowed. Where less of the promise is left than is meant to be, rates that are not usual may cost
+    /// by that part less; a burst that lost what it was allowed broke the promise of a load that had been
+    /// sparse and had spent nearly all of its own.
     fn tolerable_rate(
         &self,
         demands: &[Demand],
@@ -277,7 +280,10 @@ impl Foresight {
         latency_us: f64,
     ) -> f64 {
         let full = self.full_setting();
-        let allowed_us = self.allowance_us(latency_us) * ALARMING;
+        let allowed_us = self.allowance_us(latency_us);
+        let left = |account: &Account| (1.0 - account.spent_share()) / (1.0 - self.aim()).max(0.01);
+        let left = self.accounts.iter().map(left).fold(1.0, f64::min).max(LEFT_MIN);
+        let usual = self.load.usually_at_most();
         let weights = self.estimate.weights_at_worst(self.settings.careful_deviations);
         let mut tolerable = rate.max(50.0);
         for _ in 0..RATE_STEPS {
@@ -285,7 +291,8 @@ impl Foresight {
             let scene = [Scene { rate: next, weight: 1.0, overload_s: 0.02, crowd: 0.0 }];
             let here = self.features(demands, groups, &scene);
             let more = here.plus(self.features(demands, &full, &scene).times(-1.0));
-            if more.weighed(weights) > allowed_us {
+            let part = if next > usual { left } else { 1.0 };
+            if more.weighed(weights) > allowed_us * part {
                 break;
             }
             tolerable = next;
@@ -357,5 +364,5 @@ const PROBE_REQUESTS_MIN: u64 = 4;
 const RESERVE_AT_ONCE: f64 = 0.75;
 /// Moments of a usual window are no bursts up to so many times its rate.
 const BUSY: f64 = 3.0;
-/// A rate at which latency grows by so much more than is allowed is cause for alarm.
-const ALARMING: f64 = 1.0;
+/// However little of the promise is left, what costs less than this part of what is allowed is let pass.
+const LEFT_MIN: f64 = 0.2;
