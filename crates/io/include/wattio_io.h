@@ -145,9 +145,15 @@ int wattio_io_wait_durable(wattio_io *io, int64_t step, double seconds);
 
 /* Wait until all is written, and end; `*io` is NULL then, whatever is returned. Collective. Steps that
  * failed and of which no call has told are told here, on all ranks alike. The report, JSON text, goes to
- * `report` as far as `bytes` allow; `needed` bytes hold all of it. Both may be NULL.
+ * `report` as far as `bytes` allow; `needed` bytes hold all of it. Both may be NULL. A step that has begun,
+ * and into which something was put, has failed if it was not ended.
  */
 int wattio_io_close(wattio_io **io, char *report, size_t bytes, size_t *needed);
+
+/* Close every session that this process has open, as a program does that ends early; no other thread uses
+ * one meanwhile. Collective. MPI_Finalize does it for sessions of wattio_io_open_mpi that were not closed.
+ */
+int wattio_io_close_all(void);
 
 /* Descriptions for Damaris, for wattio_damaris.c: the calls of wattio_damaris.h are what programs use. */
 typedef struct wattio_io_damaris wattio_io_damaris;

@@ -5,6 +5,7 @@
 #include "wattio_io_mpi.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -108,6 +109,25 @@ static int machine(MPI_Comm comm, int rank, int64_t *number)
     return code;
 }
 
+/* A program that ends without closing would hang: ranks that write wait for those that compute, which wait
+   for them within MPI_Finalize. It deletes this attribute first of all. */
+static int close_left(MPI_Comm comm, int keyval, void *value, void *extra)
+{
+    int code = wattio_io_close_all();
+    (void)comm, (void)keyval, (void)value, (void)extra;
+    if (code != WATTIO_IO_OK)
+        fprintf(stderr, "wattio_io: at MPI_Finalize: %s\n", wattio_io_error());
+    return MPI_SUCCESS;
+}
+
+static void close_at_finalize(void)
+{
+    static int keyval = MPI_KEYVAL_INVALID;
+    if (keyval == MPI_KEYVAL_INVALID &&
+        MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, close_left, &keyval, NULL) == MPI_SUCCESS)
+        MPI_Comm_set_attr(MPI_COMM_SELF, keyval, NULL);
+}
+
 int wattio_io_open_mpi(MPI_Comm comm, const char *config, wattio_io **io, MPI_Comm *compute)
 {
     wattio_io_peers peers = {NULL, 0, 0, 0, broadcast, gather, meet, send, receive, end_all};
@@ -127,6 +147,7 @@ int wattio_io_open_mpi(MPI_Comm comm, const char *config, wattio_io **io, MPI_Co
     peers.size = size;
     if (machine(*own, rank, &peers.machine) != MPI_SUCCESS)
         return WATTIO_IO_HOST;
+    close_at_finalize();
     code = wattio_io_open_peers(&peers, config, io);
     if (code == WATTIO_IO_OK)
         code = wattio_io_is_writer(*io, &writes);

@@ -19,7 +19,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, OsStr, c_char, c_double, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const OK: c_int = 0;
@@ -86,16 +86,32 @@ fn call(what: impl FnOnce() -> Result<()>) -> c_int {
     code
 }
 
+/// The handles that are open, as numbers.
+static OPEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+fn open_handles() -> MutexGuard<'static, Vec<usize>> {
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn not_open(handle: *mut Handle) -> Error {
+    Error::Input(match handle.is_null() {
+        true => "the handle is NULL".to_owned(),
+        false => "the handle is none that is open: its session has been closed".to_owned(),
+    })
+}
+
 /// Run a call on a handle.
 ///
 /// # Safety
 ///
-/// The handle is null, or one that an open call has given and that has not been closed.
+/// No other thread closes the handle meanwhile.
 unsafe fn with(handle: *mut Handle, what: impl FnOnce(&mut State) -> Result<()>) -> c_int {
     call(|| {
-        // SAFETY: as the caller says.
-        let handle = unsafe { handle.as_ref() };
-        let handle = handle.ok_or_else(|| Error::Input("the handle is NULL".to_owned()))?;
+        if !open_handles().contains(&handle.addr()) {
+            return Err(not_open(handle));
+        }
+        // SAFETY: it is open.
+        let handle = unsafe { &*handle };
         what(&mut handle.state.lock().unwrap_or_else(PoisonError::into_inner))
     })
 }
@@ -120,7 +136,11 @@ unsafe fn path(at: *const c_char, what: &str) -> Result<PathBuf> {
         return Err(Error::Input(format!("{what} is NULL")));
     }
     // SAFETY: as the caller says.
-    Ok(PathBuf::from(OsStr::from_bytes(unsafe { CStr::from_ptr(at) }.to_bytes())))
+    let found = unsafe { CStr::from_ptr(at) }.to_bytes();
+    if found.is_empty() {
+        return Err(Error::Input(format!("{what} is empty")));
+    }
+    Ok(PathBuf::from(OsStr::from_bytes(found)))
 }
 
 /// Extents; none for null.
@@ -167,7 +187,32 @@ fn own_folder() -> Option<PathBuf> {
 }
 
 fn handle(state: State) -> *mut Handle {
-    Box::into_raw(Box::new(Handle { state: Mutex::new(state) }))
+    let found = Box::into_raw(Box::new(Handle { state: Mutex::new(state) }));
+    open_handles().push(found.expose_provenance());
+    found
+}
+
+/// End the session of a handle, which is none any more.
+///
+/// # Safety
+///
+/// No other thread uses the handle meanwhile.
+unsafe fn end(handle: *mut Handle) -> Result<(JobReport, Result<()>)> {
+    {
+        let mut open = open_handles();
+        let at = open.iter().position(|&one| one == handle.addr());
+        open.remove(at.ok_or_else(|| not_open(handle))?);
+    }
+    // SAFETY: it was open, so that it is a handle's own memory, which is taken back once.
+    let state = unsafe { Box::from_raw(handle) }.state;
+    Ok(match state.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        State::Member(mut member) => member.close(),
+        State::Alone(mut session, rank, approach) => {
+            let end = session.close();
+            let own = RankReport { rank, compute: Some(session.report()), writer: None };
+            (JobReport { approach, ranks: vec![own] }, end)
+        }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -337,7 +382,9 @@ pub unsafe extern "C" fn wattio_io_allocate(
 ) -> c_int {
     unsafe {
         with(io, |state| {
-            put(data, std::ptr::null_mut());
+            if data.is_null() {
+                return Err(Error::Input("data is NULL".to_owned()));
+            }
             let found = state.session()?.allocate(which(variable)?)?;
             put(data, found.cast());
             Ok(())
@@ -457,20 +504,8 @@ pub unsafe extern "C" fn wattio_io_close(
     call(|| {
         let at = unsafe { io.as_mut() };
         let at = at.ok_or_else(|| Error::Input("io is NULL".to_owned()))?;
-        if at.is_null() {
-            return Err(Error::Input("the handle is NULL".to_owned()));
-        }
-        // SAFETY: the handle's own memory, taken back once: the caller's pointer is null from now on.
-        let handle = unsafe { Box::from_raw(std::mem::replace(at, std::ptr::null_mut())) };
-        let state = handle.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let (found, end) = match state {
-            State::Member(mut member) => member.close(),
-            State::Alone(mut session, rank, approach) => {
-                let end = session.close();
-                let own = RankReport { rank, compute: Some(session.report()), writer: None };
-                (JobReport { approach, ranks: vec![own] }, end)
-            }
-        };
+        // SAFETY: as `wattio_io.h` asks.
+        let (found, end) = unsafe { end(std::mem::replace(at, std::ptr::null_mut())) }?;
         let text = serde_json::to_string(&found).unwrap_or_default();
         unsafe { put(needed, text.len() + 1) };
         if !report.is_null() && bytes > 0 {
@@ -484,6 +519,22 @@ pub unsafe extern "C" fn wattio_io_close(
         let whole = CString::new(text).unwrap_or_default();
         LAST_REPORT.with(|last| *last.borrow_mut() = whole);
         end
+    })
+}
+
+#[unsafe(no_mangle)]
+#[allow(missing_docs)]
+pub unsafe extern "C" fn wattio_io_close_all() -> c_int {
+    call(|| {
+        let mut first = Ok(());
+        loop {
+            // Ranks end them in the same order.
+            let Some(handle) = open_handles().first().copied() else { return first };
+            let handle = std::ptr::with_exposed_provenance_mut::<Handle>(handle);
+            // SAFETY: as `wattio_io.h` asks.
+            let ended = unsafe { end(handle) }.and_then(|(_, end)| end);
+            first = first.and(ended);
+        }
     })
 }
 
