@@ -12,6 +12,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable
+from ctypes import byref, c_void_p
 from pathlib import Path
 from typing import Any
 
@@ -400,8 +401,26 @@ def test_calls_out_of_order_are_refused_by_name(configure: Configure, meeting: P
     rank.end()
     refused("rise; the last was 3", rank.begin, 3)
     refused("has not been handed over", rank.is_durable, 9)
+    rank.begin(4)
+    refused("data is NULL", rank.call, "allocate", rank.handle, rank.ids["u"], None)
+    kept = c_void_p(rank.handle.value)
     rank.close()
     refused("the handle is NULL", rank.begin, 5)
+    refused("its session has been closed", rank.call, "begin_step", kept, 5)
+    refused("its session has been closed", rank.call, "close", byref(kept), None, 0, None)
+
+
+def test_a_step_that_is_not_ended_is_told_by_close_if_anything_was_put_into_it(
+    configure: Configure, meeting: Path, tmp_path: Path
+) -> None:
+    rank = Rank(configure(), meeting)
+    rank.declare("u", (4,))
+    rank.dump(3, u=np.ones(4))
+    rank.begin(5)
+    rank.put("u", np.ones(4))
+    with pytest.raises(Failed, match="step 5: was not ended: what was put into it is left out"):
+        rank.close()
+    assert found(tmp_path / "dumps") == {3: []}
 
 
 def test_files_of_other_dumps_and_damaged_attributes_are_found(

@@ -350,7 +350,7 @@ impl Session {
     }
 
     /// Wait until everything is written, and end. What was put into a step that has not ended is left
-    /// out. The report can be had even if it fails.
+    /// out: the step has failed. The report can be had even if it fails.
     ///
     /// # Errors
     ///
@@ -361,10 +361,26 @@ impl Session {
             return Ok(());
         }
         self.closed = true;
-        self.current = None;
+        let left = self.current.take().and_then(|current| self.leave_out(&current));
         self.road.close()?;
         self.look();
-        self.untold()
+        match (self.untold(), left) {
+            (Ok(()), Some(text)) => Err(Error::StepFailed(text)),
+            (Err(error), Some(text)) => Err(Error::StepFailed(format!("{error}; {text}"))),
+            (told, None) => told,
+        }
+    }
+
+    /// A step that was not ended has failed, if anything was put into it; what to tell of it.
+    fn leave_out(&mut self, current: &Current) -> Option<String> {
+        let put = self.declared.iter().zip(&current.has).filter(|(_, has)| **has);
+        let bytes: Vec<u64> = put.map(|(declared, _)| declared.bytes).collect();
+        if bytes.is_empty() {
+            return None;
+        }
+        self.report.bytes -= bytes.iter().sum::<u64>();
+        self.report.failed.push(current.step);
+        Some(format!("step {}: was not ended: what was put into it is left out", current.step))
     }
 
     /// What it has cost so far, and what became of dumps.

@@ -2,6 +2,7 @@ use super::*;
 use crate::bell::Welcome;
 use crate::block::{Type, Variable};
 use crate::road::Placed;
+use std::io::Read;
 use std::time::Duration;
 
 /// What a wait that has not ended by then never will.
@@ -11,7 +12,7 @@ pub(crate) const HANGS: Duration = Duration::from_secs(20);
 pub(crate) struct Writer {
     pub(crate) slot: Slot,
     bell: Bell,
-    _peer: UnixStream,
+    peer: UnixStream,
 }
 
 impl Writer {
@@ -22,6 +23,14 @@ impl Writer {
         if self.slot.is_asleep() {
             self.bell.ring();
         }
+    }
+
+    /// Let the rank go that closes.
+    pub(crate) fn let_go(mut self) {
+        let mut word = [0];
+        self.peer.read_exact(&mut word).unwrap();
+        assert_eq!(word, [bell::CLOSE]);
+        bell::say(&self.peer, &[bell::ENDED]).unwrap();
     }
 }
 
@@ -42,7 +51,7 @@ pub(crate) fn met(share: u64) -> (Client, Writer) {
         client: &bell,
     };
     bell::welcome(&peer, &given).unwrap();
-    (client.join().unwrap(), Writer { slot, bell, _peer: peer })
+    (client.join().unwrap(), Writer { slot, bell, peer })
 }
 
 #[test]

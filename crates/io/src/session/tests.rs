@@ -33,3 +33,30 @@ fn attributes_that_no_list_has_room_for_are_refused_by_their_names_and_the_step_
     unsafe { session.end_step() }.unwrap();
     assert_eq!(writer.slot.posted(), 1);
 }
+
+/// It was dropped without a word, and its bytes counted as written.
+#[test]
+fn a_step_that_is_not_ended_has_failed_if_anything_was_put_into_it() {
+    for put in [false, true] {
+        let (client, writer) = met(4096);
+        let end = std::thread::spawn(move || writer.let_go());
+        let mut session = Session::new(Box::new(client), false);
+        let which = session.declare("u", Type::Int8, &[16], None).unwrap();
+        session.begin_step(7).unwrap();
+        if put {
+            session.allocate(which).unwrap();
+        }
+        let closed = session.close();
+        end.join().unwrap();
+        let report = session.report();
+        assert_eq!((report.bytes, report.steps), (0, 0));
+        match (put, closed) {
+            (false, Ok(())) => assert!(report.failed.is_empty()),
+            (true, Err(Error::StepFailed(told))) => {
+                assert_eq!(told, "step 7: was not ended: what was put into it is left out");
+                assert_eq!(report.failed, [7]);
+            }
+            (_, other) => panic!("{other:?}"),
+        }
+    }
+}
