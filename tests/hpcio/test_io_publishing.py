@@ -6,11 +6,12 @@ import contextlib
 import json
 import os
 import resource
+import select
 import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from wattio.hpcio.inspection import inspect
 
 from hpcio import io_library
 from hpcio.io_library import Rank
-from hpcio.waiting import until
+from hpcio.waiting import HANGS_S, until
 
 pytestmark = pytest.mark.skipif(shutil.which("cargo") is None, reason="needs cargo")
 
@@ -32,14 +33,21 @@ class Begun:
     """A real writer, told what to do as the library tells it; its one rank is `rank`."""
 
     def __init__(
-        self, folder: Path, process: int, writers: int, publisher: str | None = None, **more: object
+        self,
+        folder: Path,
+        process: int,
+        writers: int,
+        publisher: str | None = None,
+        settings: Mapping[str, object] | None = None,
+        **more: object,
     ) -> None:
-        config = {
+        config: dict[str, object] = {
             **{"approach": "dc", "writers": 1, "ratio": 1, "ranks_per_node": None},
             **{"buffer": "1 MiB", "when_full": "block", "output": str(folder / "dumps")},
             **{"compression": "none", "checksum": True, "sync": False},
             **{"fields": False, "existing": "refuse", "grace": "20 s", "program": None},
             "hdf5": io_library.hdf5(),
+            **(settings or {}),
         }
         meeting = folder / f"socket{process}"
         job = {
@@ -52,7 +60,7 @@ class Begun:
         own, its = socket.socketpair()
         self.process = subprocess.Popen([io_library.WRITER], stdin=its.fileno())
         its.close()
-        self.lines = own.makefile("rwb")
+        self.own, self.lines = own, own.makefile("rwb")
         self.lines.write(json.dumps(job).encode() + b"\n")
         self.lines.flush()
         self.meeting, self.number = meeting, process
@@ -309,6 +317,45 @@ def test_strangers_are_let_go(play: Any, said: bytes) -> None:  # noqa: ANN401
     job.note(member, 1, 0)
     job.own(0)
     assert settled(member)["error"] is None
+
+
+def test_a_writer_holds_nothing_that_the_rank_has_open() -> None:
+    """Launchers wait until a pipe of the rank's is closed: they did not see that it had died."""
+    (own, its), (read, write) = socket.socketpair(), os.pipe()
+    process = subprocess.Popen([io_library.WRITER], stdin=its.fileno(), pass_fds=[write])
+    try:
+        os.close(write)
+        assert select.select([read], [], [], HANGS_S)[0] == [read]
+        assert os.read(read, 1) == b""
+        assert process.poll() is None
+    finally:
+        for one in (own, its):
+            one.close()
+        os.close(read)
+        assert process.wait(20) == 2
+
+
+def test_the_grace_begins_when_ranks_die_while_there_is_work(tmp_path: Path) -> None:
+    """It began when all was written that they had handed over."""
+    more = {"compression": "gzip:9", "grace": "0.2 s", "buffer": "256 MiB"}
+    one = Begun(tmp_path, 0, 1, share=128 << 20, settings=more)
+    try:
+        one.ready()
+        one.process.send_signal(signal.SIGSTOP)
+        random = np.random.default_rng(1)
+        one.rank.declare("u", (500_000,))
+        for step in range(24):
+            one.rank.dump(step, u=random.random(500_000))
+        # The rank that has started the writer is gone.
+        one.lines.close()
+        one.own.close()
+        one.process.send_signal(signal.SIGCONT)
+        assert one.process.wait(60) == 1
+    finally:
+        one.end()
+    lost = [dump for dump in inspect(tmp_path / "dumps") if not dump.whole]
+    assert lost
+    assert "within the grace of 200 ms" in lost[-1].problems[0]
 
 
 def test_what_is_no_job_ends_the_writer() -> None:

@@ -75,6 +75,7 @@ const LOST: i32 = 1;
 const REFUSED: i32 = 2;
 
 fn main() {
+    priority::let_go_of_what_others_opened();
     let command = Command::parse();
     let code = match command.what {
         Some(What::Serve(arguments)) => serve_path(&arguments),

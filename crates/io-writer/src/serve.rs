@@ -12,6 +12,7 @@ use crate::note::{Note, Said, Settled};
 use crate::part::{self, Fact, Origin, Part};
 use crate::publisher::{Publisher, exists};
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -19,6 +20,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::Read;
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wattio_io::bell::{self, Bell};
@@ -85,6 +87,8 @@ pub struct Server<'a> {
     /// none is begun before those that are done are settled, and what is lost of them has gone.
     lost: Option<u64>,
     deadline: Cell<Option<Instant>>,
+    /// When it was last seen who is gone, while there is work.
+    looked: Cell<Instant>,
     /// The steps of the dumps that were ended, by their numbers.
     steps: Vec<u64>,
     account: Account,
@@ -127,6 +131,7 @@ impl<'a> Server<'a> {
             settled: 0,
             lost: None,
             deadline: Cell::new(None),
+            looked: Cell::new(Instant::now()),
             steps: Vec::new(),
             account: Account::default(),
             lock,
@@ -347,6 +352,7 @@ impl<'a> Server<'a> {
     /// See what others have to say, without waiting.
     fn turn(&self) {
         self.look_for_signals();
+        self.look_for_ends();
         let mut line = self.line.borrow_mut();
         let found = match &mut *line {
             Line::Own(publisher) => publisher.turn(),
@@ -442,6 +448,27 @@ impl<'a> Server<'a> {
         let flags = RecvFlags::DONTWAIT;
         if matches!(rustix::net::recv(&signals.end, &mut [0; 64][..], flags), Ok((_, 1..))) {
             self.clients.iter().for_each(|client| client.slot.set_ending());
+            self.hurry();
+        }
+    }
+
+    /// Whether ranks are gone, seen now and then while there is work, so that the grace begins then; who they
+    /// are is told once it is done.
+    fn look_for_ends(&self) {
+        if self.deadline.get().is_some() || self.looked.get().elapsed() < LOOK {
+            return;
+        }
+        self.looked.set(Instant::now());
+        let parent = self.signals.as_ref().and_then(|signals| signals.parent.as_ref());
+        let open = self.clients.iter().filter(|client| !client.closed && !client.died);
+        let mut peers = parent.into_iter().chain(open.map(|client| &client.peer));
+        // One that closes says so first.
+        let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+        let gone = |peer: &UnixStream| match rustix::net::recv(peer, &mut [0; 1][..], flags) {
+            Ok((_, said)) => said == 0,
+            Err(error) => !matches!(error, Errno::AGAIN | Errno::INTR),
+        };
+        if peers.any(gone) {
             self.hurry();
         }
     }
