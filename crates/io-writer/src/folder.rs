@@ -95,27 +95,32 @@ impl Output {
 
     /// See to what earlier jobs left there.
     fn clear(&self, existing: Existing) -> std::io::Result<()> {
-        let mut whole = Vec::new();
+        let (mut whole, mut lost) = (Vec::new(), Vec::new());
         for entry in std::fs::read_dir(&self.0)? {
             let entry = entry?;
             let Some(text) = entry.file_name().to_str().map(str::to_owned) else { continue };
             if !entry.file_type()?.is_dir() {
                 continue;
             }
-            let bare = text.strip_suffix(PARTIAL).or_else(|| text.strip_suffix(REPLACED));
-            let replaced = text.strip_suffix(REPLACED).map(|bare| self.0.join(bare));
-            if let Some(whole) = replaced.filter(|whole| !whole.exists()) {
+            let replaced = text.strip_suffix(REPLACED).filter(|bare| is_dump(bare));
+            let place = replaced.map(|bare| self.0.join(bare));
+            if let Some(whole) = place.filter(|place| !place.exists()) {
                 // Its place was about to be taken when the job was killed.
                 std::fs::rename(entry.path(), &whole)?;
-            } else if bare.is_some_and(is_dump) {
+            } else if replaced.is_some() {
                 std::fs::remove_dir_all(entry.path())?;
+            } else if text.strip_suffix(PARTIAL).is_some_and(is_dump) {
+                lost.push(entry.path());
             } else if is_dump(&text) {
                 whole.push(entry.path());
             }
         }
-        if existing == Existing::KeepApart && !whole.is_empty() {
+        if existing != Existing::KeepApart {
+            lost.drain(..).try_for_each(std::fs::remove_dir_all)?;
+        }
+        if existing == Existing::KeepApart && !(whole.is_empty() && lost.is_empty()) {
             let apart = self.next_before()?;
-            for path in whole {
+            for path in whole.into_iter().chain(lost) {
                 let to = apart.join(path.file_name().unwrap_or_default());
                 std::fs::rename(&path, to)?;
             }
@@ -365,10 +370,12 @@ mod tests {
         let output = Output::new(folder.path());
         for _ in 0..2 {
             touch(&output.whole(5));
+            touch(&output.partial(6));
             drop(output.claim().unwrap().begin(Existing::KeepApart).unwrap());
         }
         assert_eq!(names(folder.path()), ["before-0001", "before-0002"]);
-        assert_eq!(names(&folder.path().join("before-0002")), ["dump-00000005"]);
+        let kept = names(&folder.path().join("before-0002"));
+        assert_eq!(kept, ["dump-00000005", "dump-00000006.partial"]);
         drop(output.claim().unwrap().begin(Existing::KeepApart).unwrap());
         assert_eq!(names(folder.path()), ["before-0001", "before-0002"]);
     }

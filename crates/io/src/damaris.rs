@@ -19,7 +19,7 @@ mod expression;
 
 use self::expression::evaluate;
 use crate::block::{Attributes, Type, Value, set_attribute};
-use crate::config::{Approach, Config};
+use crate::config::{Approach, Config, Existing};
 use crate::error::{Error, Result};
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::BTreeMap;
@@ -191,7 +191,8 @@ impl Description {
     ///
     /// `Input`.
     pub fn config(&self) -> Result<(Config, Option<usize>)> {
-        let mut config = Config::default();
+        // A file has no word for it, and a program that runs again is to write again.
+        let mut config = Config { existing: Existing::Overwrite, ..Config::default() };
         // Where there are both, Damaris looks at nodes alone.
         (config.approach, config.writers) = match (self.nodes, self.cores) {
             (0, 0) => (Approach::Tp, 1),
