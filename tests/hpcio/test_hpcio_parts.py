@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -114,6 +115,7 @@ def test_no_field_breaks_what_reads_it(value: object) -> None:
         ("a/b", (1,), "f4", None, None),
         ("", (1,), "f4", None, None),
         ("a", (-1,), "f4", None, None),
+        ("a", (2.5,), "f4", None, None),
         ("a", (1,), "O", None, None),
         ("a", (1,), "nonsense", None, None),
         ("a", (1,), "f4", (2,), None),
@@ -123,7 +125,7 @@ def test_no_field_breaks_what_reads_it(value: object) -> None:
 )
 def test_blocks_that_cannot_be(
     name: str,
-    shape: tuple[int, ...],
+    shape: tuple[Any, ...],
     dtype: str,
     whole: tuple[int, ...] | None,
     offset: tuple[int, ...] | None,

@@ -13,6 +13,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from wattio.hpcio.assembly import assemble
 from wattio.hpcio.inspection import inspect
 
 from hpcio import io_library, launching
@@ -99,6 +100,52 @@ def test_so_does_the_one_in_python(approach: str, tmp_path: Path) -> None:
     ran = launching.run(launching.line(4, *given))
     assert ran.returncode == 0, ran.stderr
     check(tmp_path / "dumps")
+    # One file of a dump has what its own have.
+    assemble(tmp_path / "dumps", 10, tmp_path / "one.h5")
+    with h5py.File(tmp_path / "one.h5") as file:
+        assert np.array_equal(file["u"][:], expected(10))
+        assert file["u"].attrs["units"] == "m/s"
+        assert file.attrs["time"] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+@pytest.mark.parametrize("approach", ["tp", "dc", "dn"])
+def test_a_program_that_forgets_to_close_ends_all_the_same(
+    approach: str, mpi: str, tmp_path: Path
+) -> None:
+    """Ranks that write waited for those that compute, which waited for them in MPI_Finalize."""
+    closing = "    check(wattio_io_close(&io, report, sizeof report, NULL));\n"
+    before, found, after = (EXAMPLES / "advect.c").read_text().partition(closing)
+    assert found
+    (tmp_path / "forgets.c").write_text(before + after)
+    shim = io_library.PREFIX / "share" / "wattio_io" / "wattio_io_mpi.c"
+    folders = [f"-I{one}" for one in (shim.parent, io_library.PREFIX / "include")]
+    library = io_library.PREFIX / "lib"
+    link = [f"-L{library}", "-lwattio_io", f"-Wl,-rpath,{library}"]
+    line = [f"mpicc.{mpi}", *folders, "forgets.c", str(shim), "-o", "forgets", *link]
+    subprocess.run(line, check=True, cwd=tmp_path, timeout=BUILDS_S)
+    ran = Built(tmp_path, mpi).run("forgets", configure(tmp_path, approach))
+    assert ran.returncode == 0, ran.stderr
+    check(tmp_path / "dumps")
+
+
+def test_one_in_python_that_forgets_it_says_so(tmp_path: Path) -> None:
+    """It hung without a word."""
+    before, found, _ = (EXAMPLES / "advect.py").read_text().partition("account = session.close()")
+    assert found
+    source = tmp_path / "forgets.py"
+    source.write_text(before)
+    given = map(str, (source, configure(tmp_path, "dn"), STEPS[-1], 10))
+    line = launching.line(4, *given)
+    job = subprocess.Popen(line, env=environment(), stderr=subprocess.PIPE, text=True)
+    try:
+        assert job.stderr is not None
+        assert any("ends without session.close()" in told for told in job.stderr)
+        until((tmp_path / "dumps" / f"dump-{STEPS[-1]:08}").exists)
+        check(tmp_path / "dumps")
+    finally:
+        job.terminate()
+        job.communicate(timeout=RUNS_S)
 
 
 def check(output: Path) -> None:
@@ -233,15 +280,17 @@ def test_a_program_that_is_described_for_damaris_runs(
     ]
     line = ["mpicc.openmpi", "-Wall", "-Werror", *folders, "program.c", *map(str, parts)]
     subprocess.run([*line, "-o", "program", *link], check=True, cwd=tmp_path, timeout=BUILDS_S)
-    ran = subprocess.run(
-        Built(tmp_path, "openmpi").line("program", file, ranks=ranks),
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=RUNS_S,
-    )
-    assert ran.returncode == 0, ran.stderr
+    # The second run replaces what the first has written, as a file has no word for anything else.
+    for _ in range(2):
+        ran = subprocess.run(
+            Built(tmp_path, "openmpi").line("program", file, ranks=ranks),
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=RUNS_S,
+        )
+        assert ran.returncode == 0, ran.stderr
     assert [dump.problems for dump in inspect(tmp_path / "dumps")] == [[], [], []]
     with h5py.File(tmp_path / "dumps" / "dump-00000002" / "fields.h5") as found:
         assert np.array_equal(found["wind.u"][:], 2000 + np.arange(84.0).reshape(12, 7))

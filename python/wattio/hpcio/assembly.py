@@ -47,7 +47,7 @@ def fields(output: Path, step: int) -> dict[str, Array]:
 
 
 def assemble(output: Path, step: int, target: Path) -> dict[str, tuple[int, ...]]:
-    """Write the global fields of a dump to one HDF5 file; their shapes.
+    """Write the global fields of a dump to one HDF5 file, with all attributes; their shapes.
 
     The file appears when it is whole. Never more than one block is held in memory. Raises
     InputError and ResultError.
@@ -56,16 +56,14 @@ def assemble(output: Path, step: int, target: Path) -> dict[str, tuple[int, ...]
     shapes: dict[str, tuple[int, ...]] = {}
     try:
         with whole_file(target) as new, h5py.File(new, "w") as file:
+            file.attrs.update(manifest.read(source).attributes)
             file.attrs.update({"wattio_hpcio": parts.VERSION, "step": step})
             for name, fact, data in _blocks(source):
-                if fact.global_shape is None:
-                    file.create_dataset(name, data=data)
-                    shapes[name] = fact.shape
-                    continue
                 if name not in shapes:
-                    file.create_dataset(name, fact.global_shape, fact.dtype)
-                    shapes[name] = fact.global_shape
-                file[name][parts.place(fact.block)] = data
+                    shapes[name] = fact.shape if fact.global_shape is None else fact.global_shape
+                    file.create_dataset(name, shapes[name], fact.dtype)
+                    file[name].attrs.update(fact.attributes)
+                file[name][... if fact.global_shape is None else parts.place(fact.block)] = data
     except (OSError, RuntimeError, ValueError) as error:
         raise ResultError(parts.explain(target, error)) from error
     return shapes

@@ -6,6 +6,7 @@ import functools
 import itertools
 import json
 import math
+import operator
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -103,9 +104,11 @@ def make(
 
 def _extent(name: str, what: str, values: Sequence[int]) -> tuple[int, ...]:
     try:
-        found = tuple(int(value) for value in values)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"variable {name}: {what} {values!r} is no tuple of numbers") from error
+        found = tuple(operator.index(value) for value in values)
+    except TypeError as error:
+        raise InputError(
+            f"variable {name}: {what} {values!r} is no tuple of whole numbers"
+        ) from error
     if any(value < 0 for value in found):
         raise InputError(f"variable {name}: {what} {found} goes below 0")
     return found

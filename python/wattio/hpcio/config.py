@@ -90,14 +90,16 @@ class Config(Strict):
         return toml_text.dump({"hpcio": table})
 
     @classmethod
-    def read(cls, path: Path, nodes: int | None = None) -> Config:
+    def read(cls, path: Path | str, nodes: int | None = None) -> Config:
         """Read the `[hpcio]` table of a TOML file, or a Damaris XML file. Raises InputError.
 
         `nodes` is the number of nodes of the job, which a Damaris file counts dedicated nodes
         against.
         """
+        path = Path(path)
         if path.suffix.lower() == ".xml":
-            keys = damaris.read(path, nodes)
+            # A file has no word for it, and a program that runs again is to write again.
+            keys = {"existing": "overwrite", **damaris.read(path, nodes)}
             try:
                 return cls.model_validate(keys)
             except ValidationError as error:

@@ -174,8 +174,14 @@ class Handle:
         which = _STEP if variable is None else variable
         if isinstance(value, str):
             _call("attribute_text", self._handle, which, name.encode(), value.encode())
-        else:
-            _call("attribute_number", self._handle, which, name.encode(), value)
+            return
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"attribute {name!r}: {value!r} is neither a number nor text"
+            ) from None
+        _call("attribute_number", self._handle, which, name.encode(), number)
 
     def begin_step(self, step: int) -> None:
         """Begin a step."""

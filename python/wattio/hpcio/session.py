@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import operator
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -44,7 +46,26 @@ def start(comm: MPI.Intracomm, config: Config) -> Session:
             # Of others, and no reason for this job not to start.
             leftovers.remove(time.time())
     own = comm.Dup()
-    return Session(own, own.bcast(config))
+    session = Session(own, own.bcast(config))
+    _open.append(session)
+    return session
+
+
+_open: list[Session] = []
+"""Sessions of this process that have not been closed, in the order of their starts."""
+
+
+@atexit.register
+def _tell_of_what_is_open() -> None:
+    """Say why a program hangs that ends without closing: ranks that write wait for the others.
+
+    Closing here would wait for ranks that may never come: nobody knows how the program ends.
+    """
+    if any(one.config.approach != "tp" for one in _open) and not MPI.Is_finalized():
+        sys.stderr.write(
+            f"wattio.hpcio: rank {MPI.COMM_WORLD.Get_rank()} ends without session.close(), "
+            "for which ranks that write wait\n"
+        )
 
 
 class Session:
@@ -234,6 +255,8 @@ class Session:
         returned.
         """
         if self._account is None:
+            if self in _open:
+                _open.remove(self)
             self._blocks, self._held = {}, {}
             report, self._untold_anywhere = self._handle.close()
             self._account = self._gathered(report)
