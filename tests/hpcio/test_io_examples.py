@@ -141,8 +141,6 @@ def test_one_in_python_that_forgets_it_says_so(tmp_path: Path) -> None:
     try:
         assert job.stderr is not None
         assert any("ends without session.close()" in told for told in job.stderr)
-        until((tmp_path / "dumps" / f"dump-{STEPS[-1]:08}").exists)
-        check(tmp_path / "dumps")
     finally:
         job.terminate()
         job.communicate(timeout=RUNS_S)
