@@ -385,6 +385,7 @@ pub unsafe extern "C" fn wattio_io_allocate(
             if data.is_null() {
                 return Err(Error::Input("data is NULL".to_owned()));
             }
+            put(data, std::ptr::null_mut());
             let found = state.session()?.allocate(which(variable)?)?;
             put(data, found.cast());
             Ok(())
