@@ -97,7 +97,8 @@ def test_sessions_follow_each_other_and_leave_nothing(tmp_path: Path, approach: 
     assert done.returncode == 0, done.stderr
     held = json.loads(done.stdout)
     assert len(held) == 3
-    assert held[1] == held[2]
+    for second, third in zip(held[1], held[2], strict=True):
+        assert third["files"] <= second["files"]
     assert [rank["maps"] for ranks in held for rank in ranks] == [[]] * 6
     assert {rank["scheduler"] for ranks in held for rank in ranks} == {os.sched_getscheduler(0)}
 
