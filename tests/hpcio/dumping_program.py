@@ -171,9 +171,7 @@ def run_again(task: dict[str, Any]) -> None:
         # A thread that watches a connection ends when that is closed, and not at once.
         until(lambda: not any(name.startswith("wattio-io") for name in threads()))
         if len(held) > 1:
-            # MPI's own threads open and close files, too.
-            before = held[1][MPI.COMM_WORLD.Get_rank()]["files"]
-            until(lambda before=before: files() <= before)  # type: ignore[misc]
+            goes_back_to(held[1][MPI.COMM_WORLD.Get_rank()]["files"])
         held.append(MPI.COMM_WORLD.allgather(holds()))
     if MPI.COMM_WORLD.Get_rank() == 0:
         sys.stdout.write(json.dumps(held))
@@ -186,6 +184,11 @@ def threads() -> list[str]:
         with contextlib.suppress(OSError):
             names.append(path.read_text().strip())
     return names
+
+
+def goes_back_to(count: int) -> None:
+    """Wait until no more files are open than before: MPI's own threads open and close some, too."""
+    until(lambda: files() <= count)
 
 
 def files() -> int:

@@ -118,12 +118,7 @@ def test_a_program_that_forgets_to_close_ends_all_the_same(
     before, found, after = (EXAMPLES / "advect.c").read_text().partition(closing)
     assert found
     (tmp_path / "forgets.c").write_text(before + after)
-    shim = io_library.PREFIX / "share" / "wattio_io" / "wattio_io_mpi.c"
-    folders = [f"-I{one}" for one in (shim.parent, io_library.PREFIX / "include")]
-    library = io_library.PREFIX / "lib"
-    link = [f"-L{library}", "-lwattio_io", f"-Wl,-rpath,{library}"]
-    line = [f"mpicc.{mpi}", *folders, "forgets.c", str(shim), "-o", "forgets", *link]
-    subprocess.run(line, check=True, cwd=tmp_path, timeout=BUILDS_S)
+    compile_c(mpi, tmp_path, "forgets", "wattio_io_mpi.c")
     ran = Built(tmp_path, mpi).run("forgets", configure(tmp_path, approach))
     assert ran.returncode == 0, ran.stderr
     check(tmp_path / "dumps")
@@ -240,6 +235,16 @@ def machine_hdf5(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "libhdf5.so").symlink_to(io_library.hdf5())
 
 
+def compile_c(mpi: str, folder: Path, program: str, *parts: str) -> None:
+    """Build `program.c` with C parts of the library, by the compiler of an MPI."""
+    source, library = io_library.PREFIX / "share" / "wattio_io", io_library.PREFIX / "lib"
+    folders = [f"-I{one}" for one in (source / "damaris", source, io_library.PREFIX / "include")]
+    link = [f"-L{library}", "-lwattio_io", f"-Wl,-rpath,{library}"]
+    sources = [f"{program}.c", *(str(source / part) for part in parts)]
+    line = [f"mpicc.{mpi}", "-Wall", "-Werror", *folders, *sources, "-o", program, *link]
+    subprocess.run(line, check=True, cwd=folder, timeout=BUILDS_S)
+
+
 def compile_fortran(
     mpi: str, folder: Path, program: str, modules: list[str], parts: list[str]
 ) -> None:
@@ -268,26 +273,10 @@ def test_a_program_that_is_described_for_damaris_runs(
     (tmp_path / "program.c").write_text(DAMARIS)
     file = tmp_path / "test.xml"
     file.write_text(DESCRIPTION.format(cores=cores, output=tmp_path / "dumps"))
-    source = io_library.PREFIX / "share" / "wattio_io"
-    parts = [source / "damaris" / "wattio_damaris.c", source / "wattio_io_mpi.c"]
-    folders = [f"-I{one}" for one in (source / "damaris", source, io_library.PREFIX / "include")]
-    link = [
-        f"-L{io_library.PREFIX / 'lib'}",
-        "-lwattio_io",
-        f"-Wl,-rpath,{io_library.PREFIX / 'lib'}",
-    ]
-    line = ["mpicc.openmpi", "-Wall", "-Werror", *folders, "program.c", *map(str, parts)]
-    subprocess.run([*line, "-o", "program", *link], check=True, cwd=tmp_path, timeout=BUILDS_S)
+    compile_c("openmpi", tmp_path, "program", "damaris/wattio_damaris.c", "wattio_io_mpi.c")
     # The second run replaces what the first has written, as a file has no word for anything else.
     for _ in range(2):
-        ran = subprocess.run(
-            Built(tmp_path, "openmpi").line("program", file, ranks=ranks),
-            env=environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=RUNS_S,
-        )
+        ran = Built(tmp_path, "openmpi").start("program", file, ranks=ranks)
         assert ran.returncode == 0, ran.stderr
     assert [dump.problems for dump in inspect(tmp_path / "dumps")] == [[], [], []]
     with h5py.File(tmp_path / "dumps" / "dump-00000002" / "fields.h5") as found:
@@ -595,14 +584,7 @@ def test_a_program_with_an_hdf5_of_its_own_is_not_disturbed(tmp_path: Path) -> N
     subprocess.run(linked, check=True, cwd=tmp_path, timeout=BUILDS_S)
     built = Built(tmp_path, "openmpi")
     config_path = configure(tmp_path, "dc")
-    ran = subprocess.run(
-        built.line("both", config_path, tmp_path / "own.nc", ranks=2),
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=RUNS_S,
-    )
+    ran = built.start("both", config_path, tmp_path / "own.nc", ranks=2)
     assert ran.returncode == 0, ran.stderr
     assert [dump.problems for dump in inspect(tmp_path / "dumps")] == [[], [], []]
     with h5py.File(tmp_path / "own.nc") as file:

@@ -139,7 +139,7 @@ impl Memory {
                 if let Err(error) = memory.reserve() {
                     // Sooner than a rank that finds a page missing.
                     tell("wattio-io-writer", &format!("{error}; make the buffer smaller"));
-                    crate::priority::exit(1);
+                    crate::process::exit(1);
                 }
                 memory.populate();
             }

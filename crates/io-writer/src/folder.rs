@@ -95,7 +95,7 @@ impl Output {
 
     /// See to what earlier jobs left there.
     fn clear(&self, existing: Existing) -> std::io::Result<()> {
-        let (mut whole, mut lost) = (Vec::new(), Vec::new());
+        let mut kept = Vec::new();
         for entry in std::fs::read_dir(&self.0)? {
             let entry = entry?;
             let Some(text) = entry.file_name().to_str().map(str::to_owned) else { continue };
@@ -110,17 +110,17 @@ impl Output {
             } else if replaced.is_some() {
                 std::fs::remove_dir_all(entry.path())?;
             } else if text.strip_suffix(PARTIAL).is_some_and(is_dump) {
-                lost.push(entry.path());
+                match existing {
+                    Existing::KeepApart => kept.push(entry.path()),
+                    _ => std::fs::remove_dir_all(entry.path())?,
+                }
             } else if is_dump(&text) {
-                whole.push(entry.path());
+                kept.push(entry.path());
             }
         }
-        if existing != Existing::KeepApart {
-            lost.drain(..).try_for_each(std::fs::remove_dir_all)?;
-        }
-        if existing == Existing::KeepApart && !(whole.is_empty() && lost.is_empty()) {
+        if existing == Existing::KeepApart && !kept.is_empty() {
             let apart = self.next_before()?;
-            for path in whole.into_iter().chain(lost) {
+            for path in kept {
                 let to = apart.join(path.file_name().unwrap_or_default());
                 std::fs::rename(&path, to)?;
             }

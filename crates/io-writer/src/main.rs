@@ -9,7 +9,7 @@ mod hdf5;
 mod member;
 mod note;
 mod part;
-mod priority;
+mod process;
 mod publisher;
 mod serve;
 
@@ -75,14 +75,14 @@ const LOST: i32 = 1;
 const REFUSED: i32 = 2;
 
 fn main() {
-    priority::let_go_of_what_others_opened();
+    process::let_go_of_what_others_opened();
     let command = Command::parse();
     let code = match command.what {
         Some(What::Serve(arguments)) => serve_path(&arguments),
         Some(What::Check { config }) => check(&config),
         None => serve_parent(),
     };
-    priority::exit(code);
+    process::exit(code);
 }
 
 fn check(path: &std::path::Path) -> i32 {
@@ -216,7 +216,7 @@ type Begun = (Hdf5, UnixListener, String, Signals);
 /// What every writer does first; what fails is the job's fault, or the machine's.
 fn begin(job: &Job, parent: Option<UnixStream>) -> Result<Begun, (bool, String)> {
     let machine = |text: String| (false, text);
-    priority::yield_to_others();
+    process::yield_to_others();
     // Of a large job, the one that publishes hears from many.
     let mut limits = getrlimit(Resource::Nofile);
     limits.current = limits.maximum;

@@ -12,7 +12,6 @@ use crate::note::{Note, Said, Settled};
 use crate::part::{self, Fact, Origin, Part};
 use crate::publisher::{Publisher, exists};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -20,7 +19,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::Read;
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wattio_io::bell::{self, Bell};
@@ -460,15 +458,10 @@ impl<'a> Server<'a> {
         }
         self.looked.set(Instant::now());
         let parent = self.signals.as_ref().and_then(|signals| signals.parent.as_ref());
-        let open = self.clients.iter().filter(|client| !client.closed && !client.died);
-        let mut peers = parent.into_iter().chain(open.map(|client| &client.peer));
-        // One that closes says so first.
-        let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
-        let gone = |peer: &UnixStream| match rustix::net::recv(peer, &mut [0; 1][..], flags) {
-            Ok((_, said)) => said == 0,
-            Err(error) => !matches!(error, Errno::AGAIN | Errno::INTR),
-        };
-        if peers.any(gone) {
+        // One that closes stays until it is let go.
+        let peers = parent.into_iter().chain(self.clients.iter().map(|client| &client.peer));
+        let mut polled: Vec<_> = peers.map(|peer| PollFd::new(peer, PollFlags::RDHUP)).collect();
+        if matches!(rustix::event::poll(&mut polled, Some(&Timespec::default())), Ok(1..)) {
             self.hurry();
         }
     }

@@ -456,7 +456,6 @@ const REQUESTS_NOISY: f64 = 30.0;
 #[allow(clippy::unwrap_used, reason = "a test that cannot make its law has failed")]
 mod tests {
     use super::*;
-    use crate::parameters::Settings;
 
     /// The crowd of a window of 50 looks, of which so many have so many requests each.
     fn crowd(looks: usize, requests: f64) -> f64 {
@@ -495,9 +494,7 @@ mod tests {
     /// A price that a burst had driven up kept cores awake for minutes in which nobody asked.
     #[test]
     fn the_longer_nobody_asks_the_less_is_a_leap_to_be_expected() {
-        let resolved =
-            crate::registry::policy("foresight").unwrap().resolve(&Settings::new()).unwrap();
-        let settings = ForesightSettings::from_resolved(&resolved);
+        let settings = ForesightSettings::usual();
         let mut load = Load::new(1);
         for rate in [1000.0, 3000.0, 1000.0] {
             load.peaks.learn(rate, 1.0, 2000.0);

@@ -269,14 +269,11 @@ const TAIL_TO_MEAN: f64 = 0.5;
 #[allow(clippy::unwrap_used, reason = "a test that cannot make its law has failed")]
 mod tests {
     use super::*;
-    use crate::parameters::Settings;
     use wattio_law::LatencyHistogram;
 
     /// Takes in a window of 1000 requests that lost so much each.
     fn spend(account: &mut Account, full_speed_us: f64, extra_us: f64, price_binds: bool) {
-        let resolved =
-            crate::registry::policy("foresight").unwrap().resolve(&Settings::new()).unwrap();
-        let settings = ForesightSettings::from_resolved(&resolved);
+        let settings = ForesightSettings::usual();
         let seen = LatencyObservation {
             requests: 1000,
             latency_us_mean: Some(full_speed_us + extra_us),
@@ -321,9 +318,7 @@ mod tests {
     /// down again.
     #[test]
     fn what_is_late_at_full_speed_does_not_drive_the_price_of_a_quantile_up() {
-        let resolved =
-            crate::registry::policy("foresight").unwrap().resolve(&Settings::new()).unwrap();
-        let settings = ForesightSettings::from_resolved(&resolved);
+        let settings = ForesightSettings::usual();
         let price_w = |at_full_speed: bool| {
             let mut account = Account::new("p99 20%".parse().unwrap());
             account.begin(1.0);

@@ -115,6 +115,13 @@ impl ForesightSettings {
         }
     }
 
+    /// What holds where nobody sets anything.
+    #[cfg(test)]
+    pub(super) fn usual() -> Self {
+        let policy = crate::registry::policy("foresight").expect("a policy of ours");
+        Self::from_resolved(&policy.resolve(&Settings::new()).expect("nothing is set"))
+    }
+
     pub(super) fn assumed(&self) -> Assumed {
         Assumed {
             frequency_bound_share: self.assumed_frequency_bound_share,

@@ -11,7 +11,8 @@ pub fn let_go_of_what_others_opened() {
     }
 }
 
-/// Where cores are few, a writer that wakes does not push the simulation aside: be scheduled as what computes in the background; where that cannot be, go on without.
+/// Be scheduled as what computes in the background, so that where cores are few a writer that wakes does not
+/// push the simulation aside; where that cannot be, go on without.
 pub fn yield_to_others() {
     // SAFETY: both structures are plain numbers, and the call changes this process alone.
     unsafe {
