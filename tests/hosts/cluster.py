@@ -1,9 +1,10 @@
-"""Nodes as namespaces, each with an sshd of its own: as near to a cluster as one machine comes."""
+"""Nodes as namespaces with a name and an sshd each: as near to a cluster as one machine comes."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 import time
 import uuid
@@ -30,6 +31,10 @@ class Cluster:
 
     def namespace(self, number: int) -> str:
         return f"w{self.mark}n{number}"
+
+    def resolver(self, number: int) -> Path:
+        """Files that take the place of this machine's in /etc at a node."""
+        return Path("/etc/netns") / self.namespace(number)
 
     def cut(self, number: int) -> None:
         """The network of a node dies: nothing comes and nothing goes."""
@@ -74,7 +79,10 @@ def cluster(folder: Path, nodes: int) -> Iterator[Cluster]:
             _run("tc", "-netns", space, "qdisc", "replace", "dev", "e0", *limit)
             known.append(f"{name},{address} {public}\n")
             text.append(f"Host {name}\n  HostName {address}\n")
-            daemons.append(_sshd(folder, space, address))
+            made.resolver(number).mkdir(parents=True)
+            hosts = "".join(f"{subnet}.{at}\t{one}\n" for at, one in enumerate(names, start=1))
+            (made.resolver(number) / "hosts").write_text(f"127.0.0.1\tlocalhost\n{hosts}")
+            daemons.append(_sshd(folder, space, name, address))
         (folder / "known").write_text("".join(known))
         text.append(
             f"Host *\n  User root\n  IdentityFile {folder}/client\n  IdentitiesOnly yes\n"
@@ -93,12 +101,13 @@ def cluster(folder: Path, nodes: int) -> Iterator[Cluster]:
             for pid in _processes(space):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, 9)
+            shutil.rmtree(made.resolver(number), ignore_errors=True)
             for words in (("link", "del", space), ("netns", "del", space)):
                 subprocess.run(("ip", *words), capture_output=True, check=False, timeout=60)
         subprocess.run(("ip", "link", "del", bridge), capture_output=True, check=False, timeout=60)
 
 
-def _sshd(folder: Path, space: str, address: str) -> subprocess.Popen[bytes]:
+def _sshd(folder: Path, space: str, name: str, address: str) -> subprocess.Popen[bytes]:
     options = {
         "ListenAddress": address,
         "HostKey": str(folder / "host"),
@@ -110,8 +119,9 @@ def _sshd(folder: Path, space: str, address: str) -> subprocess.Popen[bytes]:
         "MaxStartups": "200",
     }
     words = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+    named = ("unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', name)
     return subprocess.Popen(
-        ["ip", "netns", "exec", space, SSHD, "-D", "-e", "-f", "/dev/null", *words],
+        ["ip", "netns", "exec", space, *named, SSHD, "-D", "-e", "-f", "/dev/null", *words],
         stderr=(folder / f"{space}.log").open("wb"),
     )
 

@@ -86,7 +86,7 @@ class Storage(Cluster):
 
     def _status(self, what: str) -> str:
         """One of mfscli's sets of facts; no text while the master does not answer."""
-        form = (f"-S{what}", "-p", "-s", SEPARATOR)
+        form = (f"-S{what}", "-n", "-p", "-s", SEPARATOR)
         return self._network.node(MASTER_NODE).answer("mfscli", *self._master(), *form) or ""
 
     def _master(self) -> tuple[str, ...]:
