@@ -291,6 +291,17 @@ options = { total = "8 MiB", transfer = "1 MiB" }
 name = "directory"
 kind = "mpi_meta"
 options = { items = 16 }
+
+[[workload]]
+name = "dumps"
+kind = "hpcio"
+
+[workload.options]
+approach = "dc:1"
+ranks = 8
+size = "small"
+steps = 4
+output_every = 2
 """
 
 
@@ -307,6 +318,22 @@ def test_ranks_are_on_the_hosts(nodes: Cluster, tmp_path: Path) -> None:
     for clients in (1, 4):
         assert found["posix", clients].by_phase["write"]["bytes"][0] == 8 << 20
         assert found["directory", clients].usable
+        assert found["dumps", clients].by_phase["run"]["operations"][0] == 2
+    assert list((tmp_path / "mount").iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ['core_share = "20 %"', 'language = "c"'])
+def test_ranks_that_cannot_run_on_hosts_are_refused_before_anything_is_measured(
+    nodes: Cluster, tmp_path: Path, option: str
+) -> None:
+    path = write_study(tmp_path, nodes, repetitions=1)
+    text = path.read_text()
+    begin, end = text.index("[[workload]]"), text.index("[[meter]]")
+    entry = f'[[workload]]\nname = "dumps"\nkind = "hpcio"\noptions = {{ {option} }}\n'
+    path.write_text(text[:begin] + entry + text[end:])
+    code, _, err = ended(wattio("run", path, folder=tmp_path))
+    assert code == 2
+    assert "is for ranks on this machine only, and clients are on hosts" in err
     assert list((tmp_path / "mount").iterdir()) == []
 
 

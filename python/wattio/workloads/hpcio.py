@@ -16,8 +16,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -54,9 +53,10 @@ from wattio.workloads.hpcio_twins import Language
 from wattio.workloads.mpi_launch import RankOptions
 from wattio.workloads.processes import Program
 from wattio.workloads.ranks import boot
-from wattio.workloads.workload import Context, Operation
+from wattio.workloads.workload import LOCAL, Context, Operation
 
 FOLDER = "wattio-hpcio"
+AT_HOSTS: Mapping[str, str] = {}
 CONFIG = "hpcio.toml"
 """The middleware's configuration of a run, among what is kept of it."""
 
@@ -247,12 +247,25 @@ class Work:
         return [report.span(boot(), invocation.recall(context.raw).clocks)]
 
     def clean(self, context: Context) -> None:
-        """Remove the dumps."""
-        shutil.rmtree(mpirun.shared_folder(context, "hpcio") / FOLDER, ignore_errors=True)
+        """Remove the dumps, where the clients are. Raises WorkloadFailed if paths differ."""
+        mpirun.shared_folder(context, "hpcio")
+        context.remove_folders(FOLDER)
+
+
+def refused_at_hosts(options: Options) -> str | None:
+    """Which option keeps the ranks on this machine, and why; None if they can run on others."""
+    if options.language != "python":
+        return f'language = "{options.language}" is for ranks on this machine only'
+    if options.core_share is not None:
+        return "core_share is for ranks on this machine only"
+    return None
 
 
 def launch(options: Options, folder: Path, context: Context) -> Report:
     """Run the ranks with their dumps in a folder. Raises WorkloadFailed and Cancelled."""
+    there = {place.host for place in context.places} - {LOCAL}
+    if there and (refused := refused_at_hosts(options)):
+        raise WorkloadFailed(f"{refused}, and clients are on {min(there)}")
     if options.ranks % context.clients:
         raise WorkloadFailed(
             f"{options.ranks} ranks cannot be shared evenly by {context.clients} clients"
@@ -282,9 +295,6 @@ def _launch_twin(
     options: Options, config: Config, launcher: RankOptions, context: Context
 ) -> Program:
     """Run the mini-app's twin in another language; what it is told comes back with its report."""
-    if hosts := {place.host for place in context.places} - {"localhost"}:
-        language = f'language = "{options.language}"'
-        raise WorkloadFailed(f"{language}: ranks on {min(hosts)}; it is for one machine only")
     try:
         found, program = hpcio_twins.built(options.language, launcher)
     except HostError as error:
@@ -312,8 +322,6 @@ def _slow_cores(options: Options, context: Context) -> Iterator[dict[str, Any]]:
     if options.core_share is None:
         yield {}
         return
-    if hosts := {place.host for place in context.places} - {"localhost"}:
-        raise WorkloadFailed(f"core_share: ranks on {min(hosts)}; it is for one machine only")
     try:
         with slow_cores.made(options.core_share, options.ranks) as folder:
             yield {"slow_cores": str(folder), "core_share": options.core_share}

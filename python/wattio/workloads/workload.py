@@ -16,6 +16,8 @@ A module of this package is one workload; it offers
     AT_HOSTS: Mapping[str, str]                             # programs that each client's host needs
                                                             # and their packages; without it the
                                                             # workload runs on this machine only
+    def refused_at_hosts(options: Options) -> str | None    # optional: why these options keep it on
+                                                            # this machine; None if they do not
 """
 
 from __future__ import annotations

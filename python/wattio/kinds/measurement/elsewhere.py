@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from wattio.clock import Span
@@ -66,7 +67,10 @@ def looks(plan: MeasurementPlan, hosts: Hosts) -> Iterator[Callable[[], object]]
         needed: Mapping[str, str] | None = getattr(module, "AT_HOSTS", None)
         if needed is None:
             yield partial(_refuse, entry.name, entry.module)
-        elif needed and plan.study.hosts is not None:
+            continue
+        if reason := _refused_options(module, entry.options):
+            yield partial(_refuse_options, entry.name, reason)
+        if needed and plan.study.hosts is not None:
             yield partial(_need, hosts, plan.study.hosts.client_names(), needed)
 
 
@@ -99,6 +103,15 @@ def _refuse(name: str, kind: str) -> None:
         f"workload {name}: {kind} runs on this machine only, and clients are on hosts; allowed are"
         f" {', '.join(allowed)}"
     )
+
+
+def _refused_options(module: ModuleType, options: Mapping[str, Any]) -> str | None:
+    refused = getattr(module, "refused_at_hosts", None)
+    return None if refused is None else refused(module.Options.model_validate(options))
+
+
+def _refuse_options(name: str, reason: str) -> None:
+    raise HostError(f"workload {name}: {reason}, and clients are on hosts")
 
 
 def _need(hosts: Hosts, names: Sequence[str], needed: Mapping[str, str]) -> None:
