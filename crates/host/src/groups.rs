@@ -12,31 +12,31 @@ use wattio_units::Hertz;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupConfig {
-    /// Its name: `network`, `storage`. Allowed: any text; each once.
+    /// The group's name, such as `network` or `storage`. Allowed: any text; unique.
     pub name: String,
-    /// Its cores, as the kernel writes lists. Allowed: cores that are on, such as `"0-7"` or
-    /// `"0,2,8-11"`; each in one group only.
+    /// The group's cores, as a list in the kernel's format. Allowed: cores that are online, such as
+    /// `"0-7"` or `"0,2,8-11"`; each core in one group only.
     pub cores: String,
-    /// Which of these cores, on a host with several kinds. Groups of different kinds may name the
-    /// same `cores`. Default: all of them, which the law takes to be alike. Allowed:
-    /// `"performance"`, `"efficiency"`.
+    /// On a host with several kinds of cores: which kind of these `cores` belongs to the group.
+    /// Groups of different kinds may name the same `cores`. Default: all of them; the law assumes
+    /// that they are alike. Allowed: `"performance"`, `"efficiency"`.
     #[serde(default)]
     pub kind: Option<CoreKind>,
-    /// How many always stay on. Default: `1`. Allowed: 1 to as many as the group has.
+    /// How many cores always stay on. Default: `1`. Allowed: 1 to the number of cores in the group.
     #[serde(default = "cores_min_default")]
     pub cores_min: u32,
     /// The control group that runs on them, for the knob `cpu.cpuset`. Allowed: its path within the
     /// hierarchy, such as `"/system.slice/etcd.service"`.
     #[serde(default)]
     pub cgroup: Option<String>,
-    /// The processes or threads that run on them, for the knob `cpu.affinity`. Not those in a
-    /// control group that the knob `cpu.cpuset` moves: the kernel changes their masks with it.
-    /// Allowed: `{ comm = "etcd*" }` for processes by name, `{ thread = "tp_osd_tp*" }` for threads
-    /// by name, `{ cgroup = "/system.slice/minio*" }` for processes by control group; `*` stands
-    /// for any text.
+    /// The processes or threads that run on these cores, for the knob `cpu.affinity`. Do not name
+    /// processes of a control group that `cpu.cpuset` moves: the kernel changes their masks
+    /// together with the group. Allowed: `{ comm = "etcd*" }` for processes by name, `{ thread =
+    /// "tp_osd_tp*" }` for threads by name, `{ cgroup = "/system.slice/minio*" }` for processes by
+    /// control group; `*` matches any text.
     #[serde(default)]
     pub processes: Option<ProcessPattern>,
-    /// Where the server reports how many client tasks wait for one of these cores.
+    /// The metric in which the server reports how many client tasks wait for one of these cores.
     #[serde(default)]
     pub queue: Option<queued::Config>,
 }

@@ -12,11 +12,11 @@ use wattio_units::{Seconds, Watts};
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CheckConfig {
-    /// A file that says whether the storage is healthy. The loop waits for it, so it must not lie on a
-    /// network. Allowed: the absolute path of a plain file.
+    /// A file that shows whether the storage is healthy. It must not be on a network file system,
+    /// because reading it holds up the control loop. Allowed: the absolute path of a plain file.
     pub file: String,
-    /// Its content when all is well. Anything else, or a missing file, means full speed. Allowed:
-    /// any text; blanks and line ends around it do not count.
+    /// The file's content when all is well. Any other content, or a missing file, means full speed.
+    /// Allowed: any text; surrounding blanks and line breaks are ignored.
     pub healthy: String,
 }
 

@@ -12,10 +12,9 @@ const YEAR_H: f64 = 8_760.0;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Price {
-    /// Euro for a kilowatt-hour. Default: `0.25` (assumed). Allowed: a number that is not negative.
+    /// Euro per kilowatt-hour. Default: `0.25` (assumed). Allowed: a number, at least 0.
     pub eur_per_kwh: f64,
-    /// Grams of CO2 for a kilowatt-hour. Default: `350.0` (assumed). Allowed: a number that is not
-    /// negative.
+    /// Grams of CO2 per kilowatt-hour. Default: `350.0` (assumed). Allowed: a number, at least 0.
     pub co2_g_per_kwh: f64,
 }
 

@@ -9,22 +9,23 @@ use wattio_governor::Cpus;
 /// Knobs that take cores away.
 pub const CORE_KNOBS: [&str; 3] = ["cpu.cpuset", "cpu.affinity", "cpu.online"];
 
-/// One of several applications on the host, each with its own cores, latency and bounds.
+/// One of several applications on the host; each has its own cores, latency and bounds.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApplicationConfig {
-    /// Its name, in metrics and results. Allowed: as the host's `name`; each once.
+    /// The application's name in metrics and results. Allowed: as for the host's `name`; unique.
     pub name: String,
-    /// The law. Default: that of `[policy]`. Allowed: the keys of `[policy]`.
+    /// The law, its parameters and its bounds. Default: those of `[policy]`. Allowed: the keys of
+    /// `[policy]`.
     #[serde(default)]
     pub policy: Option<PolicyConfig>,
-    /// Where its clients' latency comes from. Allowed: the keys of `[latency]`.
+    /// The source of its clients' latency. Allowed: the keys of `[latency]`.
     pub latency: LatencyConfig,
-    /// Where utilisation comes from. Default: where `[cpu]` says. Allowed: the keys of `[cpu]`.
+    /// The source of utilisation. Default: that of `[cpu]`. Allowed: the keys of `[cpu]`.
     #[serde(default)]
     pub cpu: Option<CpuConfig>,
-    /// Where the progress of background work comes from. Allowed: the keys of `[background]`; of
-    /// one application only.
+    /// The source that reports the progress of background work. Allowed: the keys of
+    /// `[background]`; for one application only.
     #[serde(default)]
     pub background: Option<BackgroundConfig>,
     /// Its groups of cores. Allowed: at least one `[[application.group]]`, with the keys of

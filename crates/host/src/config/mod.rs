@@ -1,7 +1,8 @@
 //! The daemon's configuration file: one typed schema for `wattiod` and `wattio check`.
 //!
-//! What the structures say of their keys, with `Allowed:` and `Default:`, here and of each source and
-//! knob, is the page `docs/wattiod-keys.md`: `python packaging/docs/docs_keys.py` writes it.
+//! The doc comments of the keys, with `Allowed:` and `Default:`, here and in each source and knob,
+//! are the source of the page `docs/wattiod-keys.md`: `python packaging/docs/docs_keys.py` writes
+//! it.
 
 mod application;
 mod check;
@@ -28,47 +29,49 @@ use wattio_units::Seconds;
 /// The port of page and metrics where none is given.
 pub const PORT: u16 = 9288;
 
-/// A whole configuration. It needs `name`, and either `[latency]` with at least one `[[group]]`, or
-/// an `[[application]]` for each of several.
+/// A complete configuration. It needs `name`, and either `[latency]` with at least one `[[group]]`,
+/// or an `[[application]]` for each application if the host has several.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DaemonConfig {
     /// The host's name in results and on the page. Allowed: up to 64 letters, digits, `.`, `_`,
-    /// `-`, the first of which is no `.`.
+    /// `-`, not beginning with `.`.
     pub name: String,
-    /// The law, its hyperparameters and its bounds.
+    /// The law, its parameters and its bounds.
     #[serde(default)]
     pub policy: PolicyConfig,
-    /// Where client latency comes from. Required, unless there are several applications, each of
-    /// which has its own.
+    /// The source of client latency. Required unless the file has `[[application]]` tables: then
+    /// each of them has its own.
     #[serde(default)]
     pub latency: Option<LatencyConfig>,
-    /// Where utilisation comes from; without this table it is `kind = "proc-stat"`.
+    /// The source of utilisation; without this table it is `kind = "proc-stat"`.
     #[serde(default)]
     pub cpu: CpuConfig,
-    /// Where the progress of background work comes from; without it the law leaves that work alone.
+    /// The source that reports the progress of background work; without it the law leaves that work
+    /// alone.
     #[serde(default)]
     pub background: Option<BackgroundConfig>,
-    /// A group of cores. At least one is required, unless there are several applications, each of
-    /// which has its own.
+    /// A group of cores. At least one is required unless the file has `[[application]]` tables:
+    /// then each of them has its own groups.
     #[serde(rename = "group", default)]
     pub groups: Vec<GroupConfig>,
-    /// One of several applications, in place of `[latency]`, `[background]` and `[[group]]`. Each has
-    /// its own cores, latency and bounds.
+    /// One of several applications, in place of `[latency]`, `[background]` and `[[group]]`. Each
+    /// application has its own cores, latency and bounds.
     #[serde(rename = "application", default)]
     pub applications: Vec<ApplicationConfig>,
-    /// A knob. Of each kind there is one at most, except for `background`, `nvme.power`,
-    /// `disk.runtime` and `sata.alpm`. Those from `cpu.turbo` to `power.cap` only follow the law, and
-    /// are refused where there is no other. Shadow mode turns no knob.
+    /// Something on the host that `wattiod` can change. Each kind may appear once, except
+    /// `background`, `nvme.power`, `disk.runtime` and `sata.alpm`, which may appear several times.
+    /// The knobs from `cpu.turbo` to `power.cap` only follow the law, and are refused if there is
+    /// no other knob. Shadow mode changes none of them.
     #[serde(rename = "knob", default)]
     pub knobs: Vec<KnobConfig>,
     /// The power meter and the power model.
     #[serde(default)]
     pub power: PowerConfig,
-    /// When to stop saving.
+    /// The conditions that stop saving.
     #[serde(default)]
     pub safety: SafetyConfig,
-    /// Socket, page and files.
+    /// The page, the control socket and files.
     #[serde(default)]
     pub service: ServiceConfig,
 }
@@ -78,19 +81,19 @@ pub struct DaemonConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct PolicyConfig {
     /// The law. Default: `"pacer"`. Allowed: `"pacer"`, `"foresight"`, `"native"` (full speed),
-    /// `"ondemand"`, `"schedutil"` and others, which `wattio simulate --list` names.
+    /// `"ondemand"`, `"schedutil"` or another law listed by `wattio simulate --list`.
     pub name: String,
-    /// Its hyperparameters, such as `{ plf = 0.1 }`. Default: `{}`. Allowed: what `wattio simulate
-    /// --list` names of the law.
+    /// The law's parameters, such as `{ plf = 0.1 }`. Default: `{}`. Allowed: the parameters that
+    /// `wattio simulate --list` shows for the law.
     pub settings: Settings,
-    /// The bounds on latency; if empty, one on the mean by the law's own `plf`. Default: `[]`.
-    /// Allowed: a list such as `["mean 20% run", "p99 2 ms window"]`.
+    /// The bounds on latency. If empty, there is one bound, on the mean, given by the law's `plf`.
+    /// Default: `[]`. Allowed: a list such as `["mean 20% run", "p99 2 ms window"]`.
     pub bounds: Vec<Bound>,
-    /// Another law to compare with: `observe` shows what it would have done. Allowed: as for
+    /// Another law for comparison: `observe` also shows what it would have done. Allowed: as for
     /// `name`.
     pub compare: Option<String>,
-    /// Whether cores poll when they have nothing to do (SPDK, DPDK): turning cores off saves most
-    /// then, and is tried before the frequency. Default: `false`.
+    /// Whether idle cores poll (SPDK, DPDK). If so, turning cores off saves most, and is tried
+    /// before lowering the frequency. Default: `false`.
     pub idle_cores_poll: bool,
 }
 
@@ -98,86 +101,87 @@ pub struct PolicyConfig {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PowerConfig {
-    /// One of the kernel's meters by name, or the table of another source. The law uses it too, so
-    /// it should measure everything that the law controls. Allowed: a name that `wattiod doctor`
-    /// lists, such as `"rapl:sum"`, or a table `[power.meter]`.
+    /// The power meter: the name of one of the kernel's meters, or a table for another source. The
+    /// law uses it too, so it should measure everything that the law controls. Allowed: a name that
+    /// `wattiod doctor` lists, such as `"rapl:sum"`, or a table `[power.meter]`.
     pub meter: Option<MeterConfig>,
-    /// The model that estimates power; without it nothing does. Allowed: a model file, whose path
-    /// is relative to the configuration's folder, or `"assumed"` for the one that ships with
-    /// wattio.
+    /// The model that estimates power; without it there are no estimates. Allowed: the path of a
+    /// model file, relative to the configuration's folder, or `"assumed"` for the model that ships
+    /// with wattio.
     pub model: Option<String>,
-    /// Whether knobs that only follow the law are let go now and then for some windows, to measure
-    /// which of them save most for the latency that they cost; without a meter none is. Default:
-    /// `true`.
+    /// Whether a knob that only follows the law is set as at full speed for a few windows now and
+    /// then, to measure which of these knobs save most for the latency they cost. Without a meter
+    /// there are no such trials. Default: `true`.
     pub try_knobs: bool,
     /// What a kilowatt-hour costs and how much CO2 it stands for: `{ eur_per_kwh = 0.25,
     /// co2_g_per_kwh = 350 }`, of which both are assumed unless named.
     pub price: Price,
 }
 
-/// When to stop saving.
+/// The conditions that stop saving.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SafetyConfig {
-    /// Nothing is slowed down for this long after a speed-up. Default: `"2 s"`. Allowed: 0 s to 1
-    /// h.
+    /// How long after a speed-up nothing is slowed down. Default: `"2 s"`. Allowed: 0 s to 1 h.
     pub dwell: Seconds,
-    /// A latency sample older than this many windows is missing. Default: `2.0`. Allowed: 1 to 60.
+    /// A latency sample older than this many windows counts as missing. Default: `2.0`. Allowed: 1
+    /// to 60.
     pub stale_after_windows: f64,
-    /// The most cores of a group that one step may turn off. Default: `8`. Allowed: at least 1.
+    /// How many cores of a group one step may turn off at most. Default: `8`. Allowed: at least 1.
     pub cores_off_max: u32,
-    /// More returns to full speed than this within `span` open the circuit breaker. Default: `30`.
-    /// Allowed: a whole number.
+    /// The circuit breaker opens (forces full speed) after more returns to full speed than this
+    /// within `span`. Default: `30`. Allowed: a whole number.
     pub flaps_max: usize,
-    /// More failures than this within `span` open it: the error budget. Default: `30`. Allowed: a
-    /// whole number.
+    /// The circuit breaker also opens after more failures than this within `span`. Default: `30`.
+    /// Allowed: a whole number.
     pub errors_max: usize,
-    /// The time over which both are counted. Default: `"10 min"`. Allowed: 1 s to 1 d.
+    /// The time over which returns to full speed and failures are counted. Default: `"10 min"`.
+    /// Allowed: 1 s to 1 d.
     pub span: Seconds,
-    /// How long the breaker stays open at first. Default: `"10 min"`. Allowed: 1 s to 1 d.
+    /// How long the breaker stays open the first time. Default: `"10 min"`. Allowed: 1 s to 1 d.
     pub cool_down: Seconds,
-    /// How long it stays open at most, as each time is twice as long as the one before. Default:
-    /// `"2 h"`. Allowed: `cool_down` to 7 d.
+    /// The longest that the breaker stays open: each further time is twice as long as the one
+    /// before, up to this. Default: `"2 h"`. Allowed: `cool_down` to 7 d.
     pub cool_down_max: Seconds,
-    /// Whether there is full speed while a Linux software RAID lacks a disk. Default: `true`.
+    /// Whether a Linux software RAID that lacks a disk forces full speed. Default: `true`.
     pub md_arrays: bool,
-    /// Whether there is full speed while somebody else holds a processor package below the limit of
-    /// power (RAPL) that was found at the start. Default: `true`.
+    /// Whether full speed is forced while somebody else holds a processor package below the power
+    /// limit (RAPL) found at the start. Default: `true`.
     pub power_limits: bool,
     /// Further checks.
     #[serde(rename = "check")]
     pub checks: Vec<CheckConfig>,
-    /// The median error above which a fitted model is not used for estimates. Default: `0.15`.
-    /// Allowed: 0 to 1.
+    /// The median error above which the fitted latency model is not used for estimates. Default:
+    /// `0.15`. Allowed: 0 to 1.
     pub model_error_max: f64,
 }
 
-/// Socket, page and files.
+/// The page, the control socket and files.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServiceConfig {
-    /// Where page and metrics are served. Default: `"127.0.0.1:9288"`. Allowed: an IP address with
-    /// a port, `"off"` for nowhere.
+    /// The address of the page and the metrics. Default: `"127.0.0.1:9288"`. Allowed: an IP address
+    /// with a port, or `"off"` to serve neither.
     pub listen: Listen,
-    /// Host names under which the page answers, besides `localhost` and IP addresses, such as a
-    /// reverse proxy's. Default: `[]`. Allowed: a list of names.
+    /// Host names that the page answers to, such as a reverse proxy's, in addition to `localhost`
+    /// and IP addresses. Default: `[]`. Allowed: a list of names.
     pub host_names: Vec<String>,
     /// With what page and metrics are served by HTTPS; without it by HTTP.
     pub tls: Option<PageTls>,
-    /// The file with the token that page and metrics ask for, as `Authorization: Bearer`, or as a
-    /// browser's password with any name; it is read again when it changes. Allowed: an absolute path;
-    /// with `tls`, or where only this host can ask.
+    /// A file with the token that the page and the metrics require: as `Authorization: Bearer`, or
+    /// as a browser's password with any user name. The file is read again when it changes. Allowed:
+    /// an absolute path; needs `tls` unless `listen` is a loopback address.
     pub token: Option<PathBuf>,
-    /// The control socket, for `status` and the like. Default: `"/run/wattiod/wattiod.sock"`.
-    /// Allowed: a path.
+    /// The control socket, for `status` and similar commands. Default:
+    /// `"/run/wattiod/wattiod.sock"`. Allowed: a path.
     pub socket: PathBuf,
-    /// The group whose members may use the socket, besides root. Allowed: a group of the host.
+    /// The group whose members may use the control socket, in addition to root. Allowed: a group of
+    /// the host.
     pub socket_group: Option<String>,
-    /// The folder where the snapshot of old values is kept. Default: `"/var/lib/wattiod"`. Allowed:
-    /// a path.
+    /// The folder for the snapshot of old values. Default: `"/var/lib/wattiod"`. Allowed: a path.
     pub state: PathBuf,
-    /// Whether `run` has a second process beside it that puts everything back where the first was
-    /// killed, or stopped by a signal. Default: `true`.
+    /// Whether `run` starts a second process, which restores everything if the first is killed, or
+    /// stopped by a signal. Default: `true`.
     pub keeper: bool,
 }
 

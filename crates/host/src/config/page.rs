@@ -13,9 +13,9 @@ pub struct Listen(pub Option<SocketAddr>);
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PageTls {
-    /// The certificate, with those that lead to its authority, in PEM. Allowed: an absolute path.
+    /// The certificate, followed by any intermediate ones, in PEM. Allowed: an absolute path.
     pub certificate: PathBuf,
-    /// Its key, in PEM. Allowed: an absolute path.
+    /// The certificate's private key, in PEM. Allowed: an absolute path.
     pub key: PathBuf,
 }
 

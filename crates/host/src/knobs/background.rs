@@ -24,28 +24,28 @@ use wattio_law::DriveAction;
 
 pub(super) const NAME: &str = "background";
 
-/// Slows or pauses background work. At least one entry must be there.
+/// Slows or pauses background work. At least one of the lists must have an entry.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BackgroundConfig {
-    /// Arrays whose resync and check are slowed. Default: `[]`. Allowed: a list of names as in
+    /// RAID arrays whose resync and check are slowed. Default: `[]`. Allowed: a list of names as in
     /// `/proc/mdstat`, such as `["md0"]`.
     #[serde(default)]
     pub md: Vec<String>,
-    /// Control groups whose share of the processors shrinks. Default: `[]`. Allowed: a list of
-    /// paths within the hierarchy, such as `["/system.slice/backup.service"]`.
+    /// Control groups whose CPU weight is lowered. Default: `[]`. Allowed: a list of paths within
+    /// the hierarchy, such as `["/system.slice/backup.service"]`.
     #[serde(default)]
     pub weight: Vec<String>,
-    /// Control groups that are frozen at pace 0. Never freeze one that clients wait for. Default:
-    /// `[]`. Allowed: as for `weight`; none that `wattiod` itself runs in.
+    /// Control groups that are frozen at pace 0. Never freeze anything that clients wait for.
+    /// Default: `[]`. Allowed: as for `weight`, except groups that `wattiod` itself runs in.
     #[serde(default)]
     pub freeze: Vec<String>,
     /// Work that is paused and resumed by commands.
     #[serde(default)]
     pub commands: Vec<CommandConfig>,
-    /// The pace of work without a progress source (which the law leaves alone) while the law saves
-    /// and clients are served: 1 changes nothing, 0 stops the work until the load changes or ends.
-    /// Default: `1.0`. Allowed: 0 to 1.
+    /// The pace of work whose progress nothing reports (the law leaves such work alone) while the
+    /// law saves and clients are served. 1 changes nothing; 0 stops the work until the load changes
+    /// or ends. Default: `1.0`. Allowed: 0 to 1.
     #[serde(default = "pace_default")]
     pub pace_while_saving: f64,
 }

@@ -31,10 +31,11 @@ const LOOKED_AT_AGAIN: usize = 16;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrequencyConfig {
-    /// The lowest frequency while power is saved, where `scaling_min_freq` is higher and leaves
-    /// nothing to save (tuned's `throughput-performance` sets it to the highest). It is lowered
-    /// then and put back at full speed. Default: none: yours stands. Allowed: a frequency such as
-    /// `"1.2 GHz"`; one below the hardware's lowest counts as that.
+    /// Lowers `scaling_min_freq` to this frequency while power is saved, if it is higher, and
+    /// restores it at full speed. Needed if that minimum leaves nothing to save: tuned's
+    /// `throughput-performance` sets it to the highest frequency. Default: none: the minimum stays
+    /// as it is. Allowed: a frequency such as `"1.2 GHz"`; a value below the hardware's lowest
+    /// means the hardware's lowest.
     #[serde(default)]
     pub minimum: Option<Hertz>,
 }

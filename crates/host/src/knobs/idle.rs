@@ -15,32 +15,35 @@ pub(super) const NVME: &str = "nvme.power";
 pub(super) const DISK: &str = "disk.runtime";
 pub(super) const SATA: &str = "sata.alpm";
 
-/// Lets NVMe drives sleep. With `latency` they use deeper power states of their own (APST): which
-/// ones depends on the drive's table and the time it may take to wake. With `power_state` they are
-/// sent to that state by `nvme` (nvme-cli): for drives without APST, or with it off.
+/// Lets NVMe drives sleep. With `latency`, a drive chooses deeper power states itself (APST),
+/// according to its own table and the time it may take to wake. With `power_state`, `wattiod` sends
+/// the drive to that state by means of `nvme` (nvme-cli); use this for drives without APST, or with
+/// APST off.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NvmeConfig {
-    /// The controllers. Allowed: a list of names, such as `["nvme*"]`; `*` stands for any text.
+    /// The NVMe controllers. Allowed: a list of names, such as `["nvme*"]`; `*` matches any text.
     pub devices: Vec<String>,
-    /// How long the drive may take to wake. Default: `"100 ms"`. Allowed: 0 s to 2147 s; not with
-    /// `power_state`.
+    /// How long the drive may take to wake. Default: `"100 ms"`. Allowed: 0 s to 2147 s; not
+    /// together with `power_state`.
     #[serde(default)]
     pub latency: Option<Seconds>,
-    /// The power state in Idle: 0 is the fastest, `nvme id-ctrl` lists those there are. Allowed: a
-    /// state of the drive, one that takes no requests with `accept_non_operational` only.
+    /// The power state in Idle. 0 is the fastest; `nvme id-ctrl` lists the drive's states. Allowed:
+    /// a state of the drive; a non-operational one only with `accept_non_operational`.
     #[serde(default)]
     pub power_state: Option<u8>,
-    /// Must be set for a state in which the drive takes no requests: it wakes for the first one,
-    /// and some firmware has lost drives there until the next boot. Default: `false`.
+    /// Must be `true` for a state in which the drive accepts no requests (non-operational). The
+    /// drive has to wake for the first request, and with some firmware drives have been lost in
+    /// such a state until the next boot. Default: `false`.
     #[serde(default)]
     pub accept_non_operational: bool,
-    /// The program nvme-cli, for `power_state`. Default: `"/usr/sbin/nvme"`. Allowed: an absolute
+    /// The path of nvme-cli, for `power_state`. Default: `"/usr/sbin/nvme"`. Allowed: an absolute
     /// path.
     #[serde(default = "program_default")]
     pub program: String,
-    /// The longest that the request that wakes a drive waits; the law checks it against the bounds.
-    /// Default: what `latency` says; with `power_state` `"100 ms"` (assumed). Allowed: 0 s to 2 min.
+    /// The longest wait of the request that wakes a drive; the law checks it against the bounds.
+    /// Default: the value of `latency`; with `power_state` `"100 ms"` (assumed). Allowed: 0 s to 2
+    /// min.
     #[serde(default)]
     pub wake: Option<Seconds>,
 }
@@ -54,19 +57,19 @@ fn program_default() -> String {
     "/usr/sbin/nvme".to_owned()
 }
 
-/// Stops SCSI and ATA disks. The request that ends the idle time waits until the disk has spun up,
-/// and so does the write that restores the old value: up to about ten seconds.
+/// Stops SCSI and ATA disks. The request that ends the idle time waits for the disk to spin up, and
+/// so does the write that restores the old value: up to about ten seconds.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskConfig {
-    /// The disks. Never the system disk: its log would spin it up every few seconds. Allowed: a
-    /// list of names, such as `["sdb", "sdc"]`; `*` stands for any text.
+    /// The disks. Never name the system disk: its log would spin it up every few seconds. Allowed:
+    /// a list of names, such as `["sdb", "sdc"]`; `*` matches any text.
     pub devices: Vec<String>,
-    /// The time without a request after which a disk stops. Default: `"1 min"`. Allowed: 0 s to
-    /// 2147483 s.
+    /// A disk stops after this long without a request. Default: `"1 min"`. Allowed: 0 s to 2147483
+    /// s.
     #[serde(default = "after_default")]
     pub after: Seconds,
-    /// The longest that the request that wakes a disk waits; the law checks it against the bounds.
+    /// The longest wait of the request that wakes a disk; the law checks it against the bounds.
     /// Default: `"10 s"` (assumed: a large disk that has to spin up). Allowed: 0 s to 2 min.
     #[serde(default)]
     pub wake: Option<Seconds>,
@@ -80,18 +83,19 @@ fn after_default() -> Seconds {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SataConfig {
-    /// The hosts. Allowed: a list of names, such as `["host*"]`; `*` stands for any text.
+    /// The SATA hosts (ports). Allowed: a list of names, such as `["host*"]`; `*` matches any text.
     pub devices: Vec<String>,
-    /// The policy in Idle. Default: `"med_power_with_dipm"`. Allowed: `"max_performance"`,
-    /// `"medium_power"`, `"med_power_with_dipm"`, `"min_power_with_partial"`, `"min_power"`.
+    /// The link's power management policy in Idle. Default: `"med_power_with_dipm"`. Allowed:
+    /// `"max_performance"`, `"medium_power"`, `"med_power_with_dipm"`, `"min_power_with_partial"`,
+    /// `"min_power"`.
     #[serde(default = "policy_default")]
     pub policy: String,
-    /// Must be set for the policies `min_power` and `min_power_with_partial`: with some drives they
-    /// have lost data. Default: `false`.
+    /// Must be `true` for the policies `min_power` and `min_power_with_partial`, which have lost
+    /// data on some drives. Default: `false`.
     #[serde(default)]
     pub accept_data_loss: bool,
-    /// The longest that the request that wakes a link waits; the law checks it against the bounds.
-    /// Default: `"20 ms"` (assumed: the nominal way out of DevSleep). Allowed: 0 s to 2 min.
+    /// The longest wait of the request that wakes a link; the law checks it against the bounds.
+    /// Default: `"20 ms"` (assumed: the nominal exit latency of DevSleep). Allowed: 0 s to 2 min.
     #[serde(default)]
     pub wake: Option<Seconds>,
 }

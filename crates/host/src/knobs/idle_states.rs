@@ -23,26 +23,28 @@ use wattio_units::Seconds;
 pub(super) const STATES: &str = "cpu.idle";
 pub(super) const LATENCY: &str = "cpu.latency";
 
-/// Switches the idle states of the groups' cores; at least one of the two keys.
+/// Switches idle states of the groups' cores on and off. At least one of the two keys is required.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IdleStatesConfig {
-    /// While saving, states that take no longer than this to leave may be used, those too that were
-    /// found switched off. Default: what was found. Allowed: a time, not less than `at_full_speed`.
+    /// While saving, states that take at most this long to leave are allowed, even if they were
+    /// switched off before. Default: the states found on at the start. Allowed: a time, not less
+    /// than `at_full_speed`.
     #[serde(default)]
     pub saving: Option<Seconds>,
-    /// At full speed, states that take longer than this to leave are off. Default: what was found.
-    /// Allowed: a time.
+    /// At full speed, states that take longer than this to leave are switched off. Default: the
+    /// states found on at the start. Allowed: a time.
     #[serde(default)]
     pub at_full_speed: Option<Seconds>,
 }
 
-/// Keeps idle states shallow at full speed, on all processors, while the program runs.
+/// Keeps idle states shallow at full speed, on all processors, as long as `wattiod` runs.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LatencyConfig {
-    /// The longest that a processor may take to wake at full speed; "0 s" keeps it from sleeping at
-    /// all. While saving, nothing is asked for. Allowed: 0 s to 1 s, in whole microseconds.
+    /// The longest that a processor may take to wake at full speed; `"0 s"` keeps processors from
+    /// sleeping at all. While saving, there is no limit. Allowed: 0 s to 1 s, in whole
+    /// microseconds.
     pub at_full_speed: Seconds,
 }
 

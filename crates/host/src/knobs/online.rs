@@ -21,9 +21,9 @@ pub(super) const NAME: &str = "cpu.online";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnlineConfig {
-    /// Must be set: taking a core offline and back stops the whole machine for some ten
-    /// milliseconds, and leaves more to restore than any other knob. If cores sleep when idle, it
-    /// saves little. Allowed: `true`.
+    /// Must be `true`, because taking a core offline and back stops the whole machine for tens of
+    /// milliseconds, and leaves more to restore than any other knob. It saves little if idle cores
+    /// sleep. Allowed: `true`.
     pub accept_hotplug: bool,
 }
 

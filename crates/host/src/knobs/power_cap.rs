@@ -24,15 +24,15 @@ const STEP: Watts = Watts(0.125);
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PowerCapConfig {
-    /// What each package, or the chip, may draw while saving. Allowed: a power above 0 W, within
-    /// what the host takes.
+    /// The most that each package, or the `hwmon` chip, may draw while saving. Allowed: a power
+    /// above 0 W, within the host's limits.
     pub limit: Watts,
-    /// A hwmon chip whose caps are set in place of RAPL's. Allowed: a name that `wattiod doctor`
+    /// A hwmon chip whose caps are set instead of RAPL's. Allowed: a name that `wattiod doctor`
     /// lists.
     #[serde(default)]
     pub hwmon: Option<String>,
-    /// Must be set where processors under the cap are in no group: they get slower too. Default:
-    /// `false`.
+    /// Must be `true` if some processors under the cap are in no group: those get slower too.
+    /// Default: `false`.
     #[serde(default)]
     pub accept_others: bool,
 }

@@ -23,16 +23,17 @@ pub(super) const EPB: &str = "cpu.epb";
 const WORDS: [(&str, u32); 4] =
     [("performance", 0), ("balance_performance", 128), ("balance_power", 192), ("power", 255)];
 
-/// Lets processors prefer energy while power is saved.
+/// Makes processors favour saving energy over performance while power is saved.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EppConfig {
-    /// The preference while saving. Default: `"balance_power"`. Allowed: of `"performance"`,
-    /// `"balance_performance"`, `"balance_power"`, `"power"` those that the host lists in
+    /// The preference while saving. Default: `"balance_power"`. Allowed: `"performance"`,
+    /// `"balance_performance"`, `"balance_power"` or `"power"`, if the host lists it in
     /// `energy_performance_available_preferences`.
     #[serde(default = "saving_default")]
     pub saving: String,
-    /// The preference at full speed. Default: what was found. Allowed: as for `saving`.
+    /// The preference at full speed. Default: the value found at the start. Allowed: as for
+    /// `saving`.
     #[serde(default)]
     pub at_full_speed: Option<String>,
 }
@@ -53,15 +54,16 @@ fn saving_default() -> String {
     "balance_power".to_owned()
 }
 
-/// Lets processors prefer energy while power is saved, by the bias of older ones.
+/// Makes processors favour saving energy over performance while power is saved, by the energy bias
+/// of older Intel processors.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EpbConfig {
-    /// The bias while saving. Default: `8`, balanced towards energy. Allowed: 0 (performance) to 15
-    /// (energy).
+    /// The bias while saving. Default: `8` (balance towards saving energy). Allowed: 0
+    /// (performance) to 15 (energy).
     #[serde(default = "bias_default")]
     pub saving: u32,
-    /// The bias at full speed. Default: what was found. Allowed: as for `saving`.
+    /// The bias at full speed. Default: the value found at the start. Allowed: as for `saving`.
     #[serde(default)]
     pub at_full_speed: Option<u32>,
 }

@@ -24,8 +24,8 @@ pub(super) const NAME: &str = "cpu.turbo";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TurboConfig {
-    /// Must be set where the switch is one for all processors and some of them are in no group:
-    /// they lose turbo too. Default: `false`.
+    /// Must be `true` if one switch covers all processors and some of them are in no group: those
+    /// lose turbo too. Default: `false`.
     #[serde(default)]
     pub accept_others: bool,
 }

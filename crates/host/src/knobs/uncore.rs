@@ -25,11 +25,11 @@ const STEP: Hertz = Hertz(100e6);
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UncoreConfig {
-    /// The highest frequency while saving. Allowed: a frequency such as `"1.6 GHz"`, rounded down
-    /// to 100 MHz; not below the lowest that the host began with.
+    /// The highest uncore frequency while saving. Allowed: a frequency such as `"1.6 GHz"`, rounded
+    /// down to 100 MHz; not below the host's initial minimum.
     pub maximum: Hertz,
-    /// Must be set where processors of these sockets are in no group: they get slower too. Default:
-    /// `false`.
+    /// Must be `true` if some processors of these sockets are in no group: those get slower too.
+    /// Default: `false`.
     #[serde(default)]
     pub accept_others: bool,
 }

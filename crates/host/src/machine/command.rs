@@ -28,21 +28,21 @@ const TIMEOUT_S_MAX: f64 = 60.0;
 #[serde(deny_unknown_fields)]
 pub struct CommandConfig {
     /// The name of the work in messages and snapshots, such as `scrub`. Allowed: any text that is
-    /// not empty; each once.
+    /// not empty; unique.
     pub name: String,
-    /// The program that pauses it, and its arguments. Allowed: a list that begins with the
+    /// The program that pauses the work, and its arguments. Allowed: a list that begins with the
     /// program's absolute path.
     pub pause: Vec<String>,
-    /// The same to resume it. Allowed: as for `pause`.
+    /// The program that resumes the work, and its arguments. Allowed: as for `pause`.
     pub resume: Vec<String>,
-    /// Reports by its exit code whether the work is paused (0) or running (1). Default: none: the
-    /// work counts as running when the daemon starts, and pauses by others go unseen. Allowed: as
-    /// for `pause`.
+    /// A program whose exit code reports whether the work is paused (0) or running (1). Default:
+    /// none: the work counts as running when the daemon starts, and pauses by others go unnoticed.
+    /// Allowed: as for `pause`.
     #[serde(default)]
     pub is_paused: Option<Vec<String>>,
-    /// The user as whom they run. Allowed: a user in `/etc/passwd`.
+    /// The user that these commands run as. Allowed: a user in `/etc/passwd`.
     pub user: String,
-    /// How long each may take. Default: `"5 s"`. Allowed: above 0 s, to 1 min.
+    /// How long each command may take. Default: `"5 s"`. Allowed: above 0 s, up to 1 min.
     #[serde(default = "timeout_default")]
     pub timeout: Seconds,
 }

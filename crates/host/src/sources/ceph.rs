@@ -23,9 +23,9 @@ const QUESTION: &[u8] = b"{\"prefix\": \"perf dump\"}\0";
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// Admin sockets of OSDs. Allowed: a list of absolute paths, such as
-    /// `["/var/run/ceph/ceph-osd.*.asok"]`; `*` in the last part stands for any text.
+    /// `["/var/run/ceph/ceph-osd.*.asok"]`; `*` in the last part matches any text.
     pub sockets: Vec<String>,
-    /// How often to ask. Default: half a window, at most `"250 ms"`. Allowed: at least 1 ms.
+    /// How often to query. Default: half a window, at most `"250 ms"`. Allowed: at least 1 ms.
     pub interval: Option<Seconds>,
     /// How long to wait for an answer. Default: `"1 s"`. Allowed: at least 1 ms.
     #[serde(default = "timeout_default")]

@@ -18,9 +18,9 @@ const SECTOR_BYTES: u64 = 512;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The block devices. Where devices are stacked (a RAID over disks), name one layer only, or
-    /// each request is counted once a layer. Allowed: a list of names as in `/proc/diskstats`, such
-    /// as `["nvme0n1"]`; each once, and no partition beside its disk.
+    /// The block devices. If devices are stacked (a RAID over disks), name only one layer, or each
+    /// request is counted once per layer. Allowed: a list of names as in `/proc/diskstats`, such as
+    /// `["nvme0n1"]`; no duplicates, and no partition together with its disk.
     pub devices: Vec<String>,
 }
 

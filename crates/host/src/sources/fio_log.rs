@@ -15,7 +15,7 @@ use wattio_units::Seconds;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The log, such as `/tmp/job_lat.1.log`. It need not be there yet. Allowed: a path.
+    /// The log, such as `/tmp/job_lat.1.log`. It need not exist yet. Allowed: a path.
     pub path: String,
 }
 

@@ -16,18 +16,19 @@ use wattio_units::Seconds;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The log, such as `/var/log/nginx/latency.log`. It need not be there yet, and may be rotated.
+    /// The log, such as `/var/log/nginx/latency.log`. It need not exist yet, and may be rotated.
     /// Allowed: an absolute path.
     pub path: String,
-    /// What stands right before the latency, such as `"rt="`. Where a line has it several times the
-    /// first counts: log it before what clients send (addresses, agents), or they can write it too.
-    /// Allowed: any text that is not blank.
+    /// The text right before the latency, such as `"rt="`. If a line contains it several times, the
+    /// first one counts: so log it before anything that clients send (addresses, agents), or
+    /// clients can forge it. Allowed: any text that is not blank.
     pub after: String,
-    /// The unit of the number: nginx has seconds, HAProxy milliseconds. Default: `"s"`. Allowed:
+    /// The unit of the latency: nginx logs seconds, HAProxy milliseconds. Default: `"s"`. Allowed:
     /// `"s"`, `"ms"`, `"us"`.
     #[serde(default)]
     pub unit: Unit,
-    /// How often to read it. Default: half a window, at most `"250 ms"`. Allowed: at least 1 ms.
+    /// How often to read the log. Default: half a window, at most `"250 ms"`. Allowed: at least 1
+    /// ms.
     pub interval: Option<Seconds>,
 }
 

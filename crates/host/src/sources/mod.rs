@@ -35,13 +35,13 @@ use serde::Deserialize;
 use wattio_governor::{BackgroundSource, CpuSource, LatencySource, SourceError};
 use wattio_units::Seconds;
 
-/// Where client latency comes from: `kind` and the keys of that kind.
+/// The source of client latency: `kind` and the keys of that kind.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum LatencyConfig {
-    /// The kernel's account of block devices.
+    /// The kernel's statistics of block devices.
     Diskstats(diskstats::Config),
-    /// NFS, as this host's kernel sees it as a client.
+    /// NFS as this host's kernel sees it, as a client.
     Mountstats(mountstats::Config),
     /// A metrics page of the server or of its exporter.
     Prometheus(prometheus::Config),
@@ -59,19 +59,19 @@ pub enum LatencyConfig {
     FioLog(fio_log::Config),
 }
 
-/// Where utilisation comes from: `kind` and the keys of that kind.
+/// The source of utilisation: `kind` and the keys of that kind.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum CpuConfig {
-    /// The kernel's account of cores.
+    /// The kernel's statistics of cores.
     ProcStat(proc_stat::Config),
     /// A command that prints what it measured.
     Exec(exec::Config),
-    /// An SPDK target's own account of its polling cores.
+    /// An SPDK target's own statistics of its polling cores.
     Spdk(spdk::Config),
 }
 
-/// Where the progress of background work comes from: `kind` and the keys of that kind.
+/// The source that reports the progress of background work: `kind` and the keys of that kind.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum BackgroundConfig {

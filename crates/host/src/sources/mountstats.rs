@@ -18,9 +18,9 @@ const NEEDED: [&str; 3] = ["bytes", "READ", "WRITE"];
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Where NFS is mounted. Of mounts that share their counters, as those of folders of one export
-    /// may, name one, or each request is counted for each. Allowed: a list of absolute paths, such
-    /// as `["/srv/data"]`; each once.
+    /// Where NFS is mounted. Mounts of folders of one export may share their counters: name only
+    /// one of them, or each request is counted several times. Allowed: a list of absolute paths,
+    /// such as `["/srv/data"]`; no duplicates.
     pub mounts: Vec<String>,
 }
 

@@ -28,12 +28,13 @@ const QUEUED_MAX: f64 = 1e9;
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The metrics page, such as `http://127.0.0.1:9100/metrics`. Allowed: an address that begins
-    /// with `http://`; there is no HTTPS.
+    /// with `http://`; HTTPS is not supported.
     pub url: String,
-    /// The gauge of client tasks that wait for one of the group's cores, by its whole name. Series
-    /// that match are summed. Allowed: a metric of the page.
+    /// The gauge that reports how many client tasks wait for one of the group's cores. Matching
+    /// series are summed. Allowed: the full name of a metric on the page.
     pub metric: String,
-    /// Labels that a series must have. Default: `{}`. Allowed: a table such as `{ shard = "0" }`.
+    /// Labels that a series must have. Default: `{}` (all series). Allowed: a table such as `{
+    /// shard = "0" }`.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     /// How often to read the page. Default: half a window, at most `"250 ms"`. Allowed: at least 1

@@ -25,16 +25,16 @@ const OWN: [&str; 2] = ["info", "auth"];
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Where it listens. Default: `"127.0.0.1:6379"`. Allowed: an address with a port, or the
-    /// absolute path of its socket.
+    /// The server's address. Default: `"127.0.0.1:6379"`. Allowed: an address with a port, or the
+    /// absolute path of the server's socket.
     #[serde(default = "server_default")]
     pub server: String,
-    /// The user to log in as. Default: none: the server's own default user. Allowed: a user of the
-    /// server, with `password_file`.
+    /// The user to log in as. Default: the server's default user. Allowed: a user of the server,
+    /// together with `password_file`.
     pub user: Option<String>,
-    /// A file with the password, in its first line. Allowed: an absolute path.
+    /// A file with the password on its first line. Allowed: an absolute path.
     pub password_file: Option<String>,
-    /// How often to ask. Default: half a window, at most `"250 ms"`. Allowed: at least 1 ms.
+    /// How often to query. Default: half a window, at most `"250 ms"`. Allowed: at least 1 ms.
     pub interval: Option<Seconds>,
     /// How long to wait for an answer. Default: `"1 s"`. Allowed: at least 1 ms.
     #[serde(default = "timeout_default")]

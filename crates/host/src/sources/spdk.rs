@@ -27,7 +27,7 @@ pub struct Config {
     /// The target's socket. Default: `"/var/tmp/spdk.sock"`. Allowed: a path.
     #[serde(default = "socket_default")]
     pub socket: String,
-    /// How often to ask. Default: half a window, at most `"250 ms"`. Allowed: at least 1 ms.
+    /// How often to query. Default: half a window, at most `"250 ms"`. Allowed: at least 1 ms.
     pub interval: Option<Seconds>,
     /// How long to wait for an answer. Default: `"1 s"`. Allowed: at least 1 ms.
     #[serde(default = "timeout_default")]

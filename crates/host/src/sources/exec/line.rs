@@ -6,8 +6,9 @@ use wattio_governor::{GroupUse, LatencySample};
 use wattio_law::{InFlight, LatencyHistogram};
 use wattio_units::Seconds;
 
-/// A command's report on the time since its previous line, as a JSON object. A latency source needs
-/// `requests`, or the two totals; a source of utilisation `utilisation`, one of power `power_w`.
+/// Each line that a command prints is a JSON object that reports on the time since the previous
+/// line. A source of latency needs `requests`, or the two totals; a source of utilisation needs
+/// `utilisation`; a source of power needs `power_w`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Line {
@@ -17,38 +18,40 @@ pub struct Line {
     pub arrived: Option<u64>,
     /// Requests in flight now. Allowed: a whole number.
     pub in_flight: Option<u64>,
-    /// In place of `requests` and `latency_us_mean`: all requests since the server started.
-    /// Allowed: a whole number, with `latency_us_total`.
+    /// All requests since the server started, in place of `requests` and `latency_us_mean`.
+    /// Allowed: a whole number, together with `latency_us_total`.
     pub requests_total: Option<u64>,
-    /// The sum of their latencies. Allowed: a number that is not negative.
+    /// The sum of the latencies of all these requests, in microseconds. Allowed: a number, at least
+    /// 0.
     pub latency_us_total: Option<f64>,
-    /// A number that changes whenever the server leaves out some of what it had counted. The line
-    /// opens a new window then, and says nothing of the time before. Allowed: a whole number, with
-    /// the totals.
+    /// A number that changes whenever the server drops some of what it had counted. A line with a
+    /// new number begins a new window, and reports nothing about the time before. Allowed: a whole
+    /// number, together with the totals.
     pub totals_epoch: Option<u64>,
-    /// How long the oldest request in flight has been waiting, in seconds. Allowed: a number that
-    /// is not negative.
+    /// How long the oldest request in flight has been waiting, in seconds. Allowed: a number, at
+    /// least 0.
     pub oldest_s: Option<f64>,
-    /// The mean latency of those that completed. Allowed: a number that is not negative; needed
-    /// where `requests` is above 0.
+    /// The mean latency of the completed requests, in microseconds. Allowed: a number, at least 0;
+    /// required if `requests` is above 0.
     pub latency_us_mean: Option<f64>,
-    /// Their mean size. Allowed: a number that is not negative.
+    /// The mean size of the completed requests, in bytes. Allowed: a number, at least 0.
     pub bytes_mean: Option<f64>,
-    /// The share of reads among them. Allowed: 0 to 1.
+    /// The share of reads among the completed requests. Allowed: 0 to 1.
     pub read_share: Option<f64>,
-    /// A histogram of latency: upper edges in microseconds, and requests above the edge before.
-    /// Allowed: a list of pairs with ascending edges, such as `[[100, 80], [1000, 39], [null, 1]]`;
-    /// the last edge may be `null` for none.
+    /// A latency histogram: pairs of a bucket's upper edge in microseconds and the number of
+    /// requests between the previous edge and this one. Allowed: a list of pairs with ascending
+    /// edges, such as `[[100, 80], [1000, 39], [null, 1]]`; the last edge may be `null`, for no
+    /// upper limit.
     pub buckets: Option<Vec<(Option<f64>, u64)>>,
-    /// Share of the active cores' time spent for clients. Allowed: a list with 0 to 1 for each
-    /// group.
+    /// The share of the active cores' time that was spent on client work. Allowed: a list with one
+    /// number from 0 to 1 for each group.
     pub utilisation: Option<Vec<f64>>,
     /// The same for background work. Default: 0 for each group. Allowed: as for `utilisation`.
     pub utilisation_background: Option<Vec<f64>>,
-    /// Tasks of clients that wait for a core now. Allowed: a list with a whole number for each
+    /// Client tasks that are waiting for a core now. Allowed: a list with one whole number for each
     /// group.
     pub queued: Option<Vec<u64>>,
-    /// Mean power in watts. Allowed: a number that is not negative.
+    /// The mean power in watts. Allowed: a number, at least 0.
     pub power_w: Option<f64>,
 }
 

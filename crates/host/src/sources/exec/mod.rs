@@ -36,10 +36,10 @@ const LINE_AGE_MIN: Seconds = Seconds(2.0);
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The program and its arguments; it runs without a shell. Allowed: a list that begins with the
+    /// The program and its arguments. It runs without a shell. Allowed: a list that begins with the
     /// program's absolute path.
     pub command: Vec<String>,
-    /// The user as whom it runs. Allowed: a user in `/etc/passwd`.
+    /// The user that the command runs as. Allowed: a user in `/etc/passwd`.
     pub user: String,
 }
 

@@ -35,8 +35,8 @@ const SPEED_SPAN: Seconds = Seconds(30.0);
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The arrays. Allowed: a list of names as in `/proc/mdstat`, such as `["md0"]`; the same as in
-    /// the knob `background`.
+    /// The RAID arrays. Allowed: a list of names as in `/proc/mdstat`, such as `["md0"]`; the same
+    /// ones as in the knob `background`.
     pub devices: Vec<String>,
 }
 

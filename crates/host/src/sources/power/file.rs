@@ -15,14 +15,15 @@ const TEXT_BYTES_MAX: usize = 64;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The file. It is read in the governor's loop, so it must answer at once. Allowed: an absolute
-    /// path.
+    /// The file. It must be quick to read, because reading it holds up the control loop. Allowed:
+    /// an absolute path.
     pub path: String,
-    /// What it measures or counts. Allowed: `"uW"`, `"mW"`, `"W"` for power, `"uJ"`, `"mJ"`, `"J"`
-    /// for energy that is counted.
+    /// The unit of the number. Allowed: `"uW"`, `"mW"`, `"W"` for power; `"uJ"`, `"mJ"`, `"J"` for
+    /// a counter of energy.
     pub unit: Unit,
-    /// The value after which a counter starts at zero again, in its unit; without it, a counter
-    /// that goes back has been reset. Allowed: a number above 0, with a unit of energy only.
+    /// The value at which an energy counter wraps around to zero, in its unit. Without it, a
+    /// counter that goes back counts as reset. Allowed: a number above 0, only with a unit of
+    /// energy.
     pub range: Option<f64>,
 }
 

@@ -28,7 +28,7 @@ pub enum MeterConfig {
     Source(SourceConfig),
 }
 
-/// Another source of power than the kernel's meters: `kind` and the keys of that kind.
+/// A source of power other than the kernel's meters: `kind` and the keys of that kind.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum SourceConfig {

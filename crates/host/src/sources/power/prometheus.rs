@@ -22,17 +22,17 @@ const TIMEOUT_MAX: Seconds = Seconds(60.0);
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The metrics page, such as `http://127.0.0.1:9290/metrics`. Allowed: an address that begins
-    /// with `http://`; there is no HTTPS.
+    /// with `http://`; HTTPS is not supported.
     pub url: String,
-    /// The gauge or counter, such as `ipmi_dcmi_power_consumption_watts`. Series that match are
-    /// summed. Allowed: a metric of the page, by its whole name.
+    /// The gauge or counter, such as `ipmi_dcmi_power_consumption_watts`. Matching series are
+    /// summed. Allowed: the full name of a metric on the page.
     pub metric: String,
-    /// Labels that a series must have. Default: `{}`, for all series. Allowed: a table such as `{
+    /// Labels that a series must have. Default: `{}` (all series). Allowed: a table such as `{
     /// package = "0" }`.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// The unit of the metric. Allowed: `"uW"`, `"mW"`, `"W"` for power, `"uJ"`, `"mJ"`, `"J"` for
-    /// energy that is counted.
+    /// The unit of the metric. Allowed: `"uW"`, `"mW"`, `"W"` for power; `"uJ"`, `"mJ"`, `"J"` for
+    /// a counter of energy.
     pub unit: Unit,
     /// How often to read the page. Default: half a window, at most `"250 ms"`. Allowed: at least 1
     /// ms.

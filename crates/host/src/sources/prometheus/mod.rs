@@ -28,13 +28,13 @@ use wattio_units::Seconds;
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The metrics page, such as `http://127.0.0.1:2379/metrics`. Allowed: an address that begins
-    /// with `http://`; there is no HTTPS.
+    /// with `http://`; HTTPS is not supported.
     pub url: String,
-    /// The histogram, summary or pair of sum and count, such as
-    /// `etcd_disk_wal_fsync_duration_seconds`. Allowed: a metric of the page without `_bucket`,
-    /// `_sum`, `_count`.
+    /// The histogram, summary or `_sum`/`_count` pair, such as
+    /// `etcd_disk_wal_fsync_duration_seconds`. Allowed: the name of a metric on the page, without
+    /// `_bucket`, `_sum` or `_count`.
     pub metric: String,
-    /// Labels that a series must have. Default: `{}`, for all series. Allowed: a table such as `{
+    /// Labels that a series must have. Default: `{}` (all series). Allowed: a table such as `{
     /// method = "PUT" }`, without `le`.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
@@ -45,7 +45,7 @@ pub struct Config {
     /// ms.
     pub interval: Option<Seconds>,
     /// How long to wait for the page. Default: `"1 s"`. Allowed: at least 1 ms; more than 1 min
-    /// counts as that.
+    /// means 1 min.
     #[serde(default = "timeout_default")]
     pub timeout: Seconds,
 }

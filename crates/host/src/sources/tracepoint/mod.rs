@@ -37,8 +37,8 @@ pub struct Config {
     /// How often to read the trace. Default: `"50 ms"`. Allowed: at least 1 ms.
     #[serde(default = "interval_default")]
     pub interval: Seconds,
-    /// The kernel's buffer for each core. An event takes about 100 bytes. Default: `"1 MiB"`.
-    /// Allowed: 64 KiB to 64 MiB.
+    /// The size of the kernel's buffer for each core. An event takes about 100 bytes. Default: `"1
+    /// MiB"`. Allowed: 64 KiB to 64 MiB.
     #[serde(default = "buffer_default")]
     pub buffer: Bytes,
 }
