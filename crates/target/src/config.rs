@@ -33,8 +33,9 @@ pub const REACTORS_MAX: usize = 64;
 /// Volumes that one target may serve.
 pub const EXPORTS_MAX: usize = crate::token::VOLUMES_MAX;
 
-/// What the target serves, and how. What these structures say of their keys, with `Allowed:` and
-/// `Default:`, is the table in `docs/target.md`: `python packaging/docs/docs_keys.py` puts it there.
+/// What the target serves, and how. The doc comments of the keys, with `Allowed:` and `Default:`,
+/// are the source of the table in `docs/target.md`: `python packaging/docs/docs_keys.py` puts it
+/// there.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -42,48 +43,49 @@ pub struct Config {
     /// `-`. Default: `"target"`.
     #[serde(default = "name")]
     pub name: String,
-    /// Where clients connect. Allowed: a list of `"unix:/path"`, `"tcp:address:port"`, and
-    /// `"systemd"` for the sockets of the unit that starts it.
+    /// The addresses that clients connect to. Allowed: a list of `"unix:/path"`,
+    /// `"tcp:address:port"` and `"systemd"` (the sockets that systemd passes to the service).
     pub listen: Vec<Listen>,
-    /// What is served: one table, or several.
+    /// The volumes to serve: one table or several.
     #[serde(rename = "export")]
     pub exports: Vec<ExportConfig>,
-    /// Threads that serve; volumes are spread over them. Allowed: 1 to 64. Default: `1`.
+    /// The number of threads that serve clients; volumes are spread over them. Allowed: 1 to 64.
+    /// Default: `1`.
     #[serde(default = "one")]
     pub reactors: usize,
-    /// Operations that the devices of a volume are given at once, at most. Allowed: 1 to 4096.
-    /// Default: `256`.
+    /// The most operations that a volume's devices are given at once. Allowed: 1 to 4096. Default:
+    /// `256`.
     #[serde(default = "device_depth")]
     pub device_depth: usize,
-    /// What a reactor does when there is nothing to do: sleep, look for work for a while and then
-    /// sleep, or never sleep. Allowed: `"block"`, `"spin 20 us"` with a time up to 1 s, `"poll"`.
-    /// Default: `"block"`.
+    /// What a reactor does when it has no work: `"block"` sleeps, `"spin 20 us"` looks for work for
+    /// that long and then sleeps, `"poll"` never sleeps. Allowed: `"block"`, `"spin 20 us"` with a
+    /// time up to 1 s, `"poll"`. Default: `"block"`.
     #[serde(default)]
     pub idle: IdleConfig,
-    /// How many reactors always stay on, of each group. Allowed: 1 to as many as there are in the
+    /// How many reactors of each group always stay on. Allowed: 1 to the number of reactors in the
     /// smaller group. Default: `1`.
     #[serde(default = "one")]
     pub reactors_min: usize,
-    /// How many reactors, the last ones, have volumes and nothing else, as a group of their own that
-    /// the law governs. Allowed: less than `reactors`; `0` for volumes and connections on every
-    /// reactor. Default: `0`.
+    /// How many reactors (the last ones) serve volumes only. The law governs them as a separate
+    /// group. Allowed: less than `reactors`; with `0` every reactor serves volumes and connections.
+    /// Default: `0`.
     #[serde(default)]
     pub volume_reactors: usize,
     /// Limits of memory.
     #[serde(default)]
     pub memory: Memory,
-    /// When everything is read.
+    /// Regular reading of all data.
     #[serde(default)]
     pub scrub: Scrub,
-    /// Who the target is to clients that use TLS; without it, none can.
+    /// The target's certificate for clients that use TLS; without this table, none can.
     pub tls: Option<TlsConfig>,
     /// The law that decides how many reactors are on.
     #[serde(default)]
     pub policy: PolicyConfig,
-    /// The frequency of the reactors' cores; without it, nothing turns that, and reactors run wherever
-    /// the kernel has them.
+    /// The frequency of the reactors' cores. Without this table, the target leaves the frequency
+    /// alone, and the kernel chooses the cores that reactors run on.
     pub frequency: Option<FrequencyConfig>,
-    /// What estimates power.
+    /// Estimates of power.
     #[serde(default)]
     pub power: PowerConfig,
     /// Page, metrics and control socket.
@@ -95,14 +97,14 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsConfig {
-    /// The certificate, with those that lead to its authority, in PEM. Allowed: an absolute path.
+    /// The certificate, followed by any intermediate ones, in PEM. Allowed: an absolute path.
     pub certificate: PathBuf,
-    /// Its key, in PEM. Allowed: an absolute path.
+    /// The certificate's private key, in PEM. Allowed: an absolute path.
     pub key: PathBuf,
-    /// The authority of clients' certificates, in PEM; without it clients need none. Allowed: an
-    /// absolute path.
+    /// The certificate of the authority that signs clients' certificates, in PEM. Without it,
+    /// clients need no certificate. Allowed: an absolute path.
     pub clients: Option<PathBuf>,
-    /// Whether clients that come by TCP have to use TLS. Default: `true`.
+    /// Whether clients that connect by TCP must use TLS. Default: `true`.
     #[serde(default = "yes")]
     pub required: bool,
 }
@@ -111,21 +113,21 @@ pub struct TlsConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExportConfig {
-    /// The name by which clients ask for it. Allowed: up to 4096 bytes, `""` too; each name once.
+    /// The name by which clients request the volume. Allowed: up to 4096 bytes, even `""`; unique.
     pub name: String,
-    /// Where the volume lies: one file or block device, or two that mirror each other. Allowed: a
-    /// list of one or two absolute paths, each once in the file.
+    /// The file or block device that holds the volume, or two that mirror each other. Allowed: a
+    /// list of one or two absolute paths; each path only once in the configuration.
     pub devices: Vec<PathBuf>,
-    /// Whether clients may not write. Default: `false`.
+    /// Whether clients can only read. Default: `false`.
     #[serde(default)]
     pub read_only: bool,
-    /// Whether it is served even if one of its devices is missing, or fails while it is opened.
-    /// Default: `false`.
+    /// Whether the volume is served even if one of its devices is missing, or fails while it is
+    /// opened. Default: `false`.
     #[serde(default)]
     pub accept_missing: bool,
-    /// Whether it is served even if data that was durable is lost: blocks that cannot be known read
-    /// as errors, and a log that is damaged ends where the damage begins, with what came after it
-    /// lost. Copy the device first. Default: `false`.
+    /// Whether the volume is served even if durable data is lost: blocks whose content cannot be
+    /// determined return read errors, and a damaged log ends where the damage begins; whatever came
+    /// after that is lost. Copy the device first. Default: `false`.
     #[serde(default)]
     pub accept_loss: bool,
 }
@@ -134,15 +136,16 @@ pub struct ExportConfig {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Memory {
-    /// Memory that the map of each volume may take, 8 bytes for each 4096 of its size; a larger one
-    /// is refused. Allowed: 1 MiB to 1 TiB. Default: `"4 GiB"`.
+    /// The most memory that the map of each volume may use: it needs 8 bytes for each 4096 bytes of
+    /// the volume. A volume whose map is larger is refused. Allowed: 1 MiB to 1 TiB. Default: `"4
+    /// GiB"`.
     pub map: Bytes,
-    /// Memory for blocks of each volume that are likely to be read again. Allowed: `"0 B"` for none,
-    /// to 1 TiB. Default: `"256 MiB"`.
+    /// Memory to cache blocks that are likely to be read again, for each volume. Allowed: `"0 B"`
+    /// (no cache) to 1 TiB. Default: `"256 MiB"`.
     pub cache: Bytes,
-    /// Memory for writes to each volume that are answered before they are on the device, as in a
-    /// disk's write cache: a flush waits for them. Allowed: `"0 B"` to answer writes from the
-    /// device, to 1 TiB. Default: `"16 MiB"`.
+    /// Memory for writes that are acknowledged before they are on the device, for each volume. As
+    /// with a disk's write cache, a flush waits for them. Allowed: `"0 B"` (a write is acknowledged
+    /// once it is on the device) to 1 TiB. Default: `"16 MiB"`.
     pub write_buffer: Bytes,
 }
 
@@ -156,12 +159,12 @@ impl Default for Memory {
     }
 }
 
-/// When everything is read.
+/// Regular reading of all data.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Scrub {
-    /// Everything is read, and repaired where there is a second device, once in this time. Allowed:
-    /// 1 h to 365 d, `"off"` for only when it is asked for. Default: `"7 d"`.
+    /// How often all data is read, and repaired if there is a second device. Allowed: 1 h to 365 d,
+    /// or `"off"` (only on request). Default: `"7 d"`.
     pub period: Period,
 }
 

@@ -1,4 +1,4 @@
-//! What the configuration says of the law, and of page, metrics and socket.
+//! The parts of the configuration about the law, the page, the metrics and the socket.
 
 use crate::frequency::{FrequencySettings, cores_of};
 use serde::{Deserialize, Deserializer};
@@ -20,13 +20,13 @@ const PORT: u16 = 9289;
 #[serde(deny_unknown_fields, default)]
 pub struct PolicyConfig {
     /// The law that decides how many reactors are on. Allowed: `"native"` (full speed), `"pacer"`,
-    /// `"foresight"` and others, which `wattio simulate --list` names. Default: `"native"`.
+    /// `"foresight"` or another law listed by `wattio simulate --list`. Default: `"native"`.
     pub name: String,
-    /// Its hyperparameters, such as `{ plf = 0.1 }`. Allowed: what `wattio simulate --list` names of
-    /// the law. Default: `{}`.
+    /// The law's parameters, such as `{ plf = 0.1 }`. Allowed: the parameters that `wattio simulate
+    /// --list` shows for the law. Default: `{}`.
     pub settings: Settings,
-    /// The bounds on latency; if empty, one on the mean by the law's own `plf`. Allowed: a list such
-    /// as `["mean 20% run", "p99 2 ms window"]`. Default: `[]`.
+    /// The bounds on latency. If empty, there is one bound, on the mean, given by the law's `plf`.
+    /// Allowed: a list such as `["mean 20% run", "p99 2 ms window"]`. Default: `[]`.
     pub bounds: Vec<Bound>,
 }
 
@@ -46,14 +46,14 @@ impl PolicyConfig {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrequencyConfig {
-    /// The cores that reactors run on, one each, whose frequency the law may lower; reactors of a group
-    /// get whole cores and nodes first. A core that changes frequency together with others needs those
-    /// listed, too. Allowed: as many as `reactors`, such as `"2-5"`.
+    /// The cores that reactors run on, one for each reactor; the law may lower their frequency.
+    /// Reactors of a group get whole physical cores and nodes first. If a core changes frequency
+    /// together with others, list those too. Allowed: as many cores as `reactors`, such as `"2-5"`.
     #[serde(deserialize_with = "cores")]
     pub cores: Cpus,
-    /// Where the old frequencies are kept, from the first change to the restore: after a kill the next
-    /// start restores them, or `wattiod restore` with this folder as `--state`. Allowed: an absolute path. Default:
-    /// `"/var/lib/wattio-target/frequency"`.
+    /// The folder that keeps the old frequencies from the first change until they are restored.
+    /// After a kill, the next start restores them, and so does `wattiod restore` with this folder
+    /// as `--state`. Allowed: an absolute path. Default: `"/var/lib/wattio-target/frequency"`.
     #[serde(default = "state")]
     pub state: PathBuf,
 }
@@ -79,12 +79,12 @@ impl FrequencyConfig {
     }
 }
 
-/// Power, which is estimated: nothing measures that of reactors alone.
+/// Power is estimated, because no meter measures the reactors alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PowerConfig {
-    /// The model that estimates power; without it nothing does. Allowed: a model file, or `"assumed"`
-    /// for the one that ships with wattio.
+    /// The model that estimates power; without it there are no estimates. Allowed: a model file, or
+    /// `"assumed"` for the model that ships with wattio.
     pub model: Option<String>,
 }
 
@@ -92,23 +92,25 @@ pub struct PowerConfig {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServiceConfig {
-    /// Where page and metrics are served. Allowed: an address with a port, `"off"` for nowhere.
-    /// Default: `"127.0.0.1:9289"`.
+    /// The address of the page and the metrics. Allowed: an IP address with a port, or `"off"` to
+    /// serve neither. Default: `"127.0.0.1:9289"`.
     pub listen: Listen,
-    /// Host names under which the page answers, besides `localhost` and IP addresses, such as
-    /// a reverse proxy's. Allowed: a list of names. Default: `[]`.
+    /// Host names that the page answers to, such as a reverse proxy's, in addition to `localhost`
+    /// and IP addresses. Allowed: a list of names. Default: `[]`.
     pub host_names: Vec<String>,
-    /// What page and metrics need for HTTPS; without it they are served by HTTP. Files that change are
-    /// read again. Allowed: a table with `certificate` and `key`, absolute paths of files in PEM.
+    /// The certificate for HTTPS; without it, page and metrics use HTTP. The files are read again
+    /// when they change. Allowed: a table with `certificate` and `key`, absolute paths of files in
+    /// PEM.
     pub tls: Option<PageTls>,
-    /// The file with the token that page and metrics ask for, as `Authorization: Bearer`, or as a
-    /// browser's password with any name; it is read again when it changes. Allowed: an absolute path;
-    /// with `service.tls`, or where only this host can ask.
+    /// A file with the token that the page and the metrics require: as `Authorization: Bearer`, or
+    /// as a browser's password with any user name. The file is read again when it changes. Allowed:
+    /// an absolute path; needs `service.tls` unless `service.listen` is a loopback address.
     pub token: Option<PathBuf>,
-    /// The control socket, for `status` and the like. Allowed: an absolute path. Default:
+    /// The control socket, for `status` and similar commands. Allowed: an absolute path. Default:
     /// `"/run/wattio-target/wattio-target.sock"`.
     pub socket: PathBuf,
-    /// The group whose members may use the socket, besides its owner. Allowed: a group of the host.
+    /// The group whose members may use the control socket, in addition to its owner. Allowed: a
+    /// group of the host.
     pub socket_group: Option<String>,
 }
 
