@@ -1,5 +1,4 @@
-//! The configuration: how steps reach their files. It is the `[hpcio]` table that `wattio.hpcio`
-//! reads, too.
+//! The configuration: how steps reach their files. `wattio.hpcio` reads the same table, `[hpcio]`.
 
 use crate::damaris::Description;
 use crate::error::{Error, Result};
@@ -26,13 +25,13 @@ pub enum Approach {
     Dn,
 }
 
-/// What happens to a dump that finds no room in the buffer.
+/// What happens to a dump that does not fit into the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhenFull {
     /// The rank sleeps until there is room.
     Block,
-    /// The oldest dump that waits is given up, for all ranks.
+    /// The oldest waiting dump is dropped, for all ranks.
     DropOldest,
 }
 
@@ -40,54 +39,58 @@ pub enum WhenFull {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Existing {
-    /// A dump of a step that is there already fails.
+    /// A dump fails if one of the same step exists already.
     Refuse,
-    /// It takes the place of the one that is there, once it is whole.
+    /// It replaces the existing one, once it is complete.
     Overwrite,
-    /// Those of before are moved to a folder of their own, `before-0001`, at the start.
+    /// Earlier dumps are moved to a separate folder, such as `before-0001`, at the start.
     KeepApart,
 }
 
-/// How steps reach their files; the same on all ranks. What these fields say, with `Allowed:` and
-/// `Default:`, stands in `docs/io-library.md`.
+/// How steps reach their files; the same on all ranks. The doc comments of the fields, with
+/// `Allowed:` and `Default:`, are the source of the table in `docs/io-library.md`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Who writes. Allowed: `"tp"`, `"dc"`, `"dn"`. Default: `"tp"`.
+    /// Who writes: all ranks (`"tp"`), dedicated cores of each node (`"dc"`), or dedicated nodes
+    /// (`"dn"`). Allowed: `"tp"`, `"dc"`, `"dn"`. Default: `"tp"`.
     pub approach: Approach,
-    /// With `dc`: ranks of each node that write. Allowed: 1 to 4096. Default: `1`.
+    /// With `"dc"`: how many ranks of each node write. Allowed: 1 to 4096. Default: `1`.
     pub writers: usize,
-    /// With `dn`: computing nodes for each node that writes. Allowed: 1 to 4096. Default: `1`.
+    /// With `"dn"`: how many computing nodes share one writing node. Allowed: 1 to 4096. Default:
+    /// `1`.
     pub ratio: usize,
-    /// Nodes emulated on one machine. Allowed: 1 to 4096. Default: none: machines are nodes.
+    /// Emulates nodes of this many ranks each, so that one machine can stand in for several nodes.
+    /// Allowed: 1 to 4096. Default: none: each machine is a node.
     pub ranks_per_node: Option<usize>,
-    /// Memory of each node for dumps that are not yet written. Allowed: 64 KiB to 4096 TiB. Default:
-    /// `"256 MiB"`.
+    /// Memory on each node for dumps that are not yet written. Allowed: 64 KiB to 4096 TiB.
+    /// Default: `"256 MiB"`.
     pub buffer: Bytes,
-    /// What happens to a dump that finds no room in it. Allowed: `"block"`, `"drop_oldest"`.
-    /// Default: `"block"`.
+    /// What happens to a dump that does not fit into the buffer: the rank waits for room
+    /// (`"block"`), or the oldest dump that nobody has begun to write is dropped, on all ranks
+    /// (`"drop_oldest"`). Allowed: `"block"`, `"drop_oldest"`. Default: `"block"`.
     pub when_full: WhenFull,
-    /// The folder of the dumps. Allowed: a path. Default: `"dumps"`.
+    /// The folder for dumps. Allowed: a path. Default: `"dumps"`.
     pub output: PathBuf,
-    /// How data are compressed. Allowed: `"none"`, `"gzip:1"` to `"gzip:9"`. Default: `"none"`.
+    /// How data is compressed. Allowed: `"none"`, `"gzip:1"` to `"gzip:9"`. Default: `"none"`.
     pub compression: String,
-    /// Whether blocks get a CRC-32. Default: `true`.
+    /// Whether each block gets a CRC-32 checksum. Default: `true`.
     pub checksum: bool,
-    /// Whether files are brought to the disk before a dump becomes visible. Default: `false`.
+    /// Whether files are synced to disk before a dump becomes visible. Default: `false`.
     pub sync: bool,
-    /// Whether a dump gets `fields.h5`, in which each variable is one virtual dataset, and the
-    /// folder gets `dumps.xdmf`. Default: `true`.
+    /// Whether to write `fields.h5` for each dump, in which each variable is one virtual dataset,
+    /// and `dumps.xdmf` for the folder. Default: `true`.
     pub fields: bool,
     /// What happens to dumps of earlier jobs. Allowed: `"refuse"`, `"overwrite"`, `"keep_apart"`.
     /// Default: `"refuse"`.
     pub existing: Existing,
-    /// How long a writer goes on with what was accepted after a signal, or after ranks have died.
-    /// Allowed: up to 1 d. Default: `"20 s"`.
+    /// After a signal, or after ranks have died, how long a writer goes on writing what it has
+    /// accepted. Allowed: up to 1 d. Default: `"20 s"`.
     pub grace: Seconds,
-    /// The HDF5 library that writers load. Allowed: a path. Default: the machine's own.
+    /// The HDF5 library that writers load. Allowed: a path. Default: the system's own.
     pub hdf5: Option<PathBuf>,
-    /// The program of the writers. Allowed: a path. Default: `wattio-io-writer`, beside the library
-    /// or in `PATH`.
+    /// The program that writers run. Allowed: a path. Default: `wattio-io-writer`, next to the
+    /// library or in `PATH`.
     pub program: Option<PathBuf>,
 }
 
@@ -113,15 +116,15 @@ impl Default for Config {
     }
 }
 
-/// A configuration file; other tables in it are others' business.
+/// A configuration file; its other tables are not read here.
 #[derive(Deserialize)]
 struct Document {
     hpcio: Option<Config>,
 }
 
 impl Config {
-    /// Read the `[hpcio]` table of a TOML file, or who writes of a Damaris file (`.xml`); with how many
-    /// nodes only write, which Damaris counts in all.
+    /// Reads the `[hpcio]` table of a TOML file, or who writes from a Damaris file (`.xml`). In
+    /// addition returns the total number of nodes that only write, which only a Damaris file gives.
     ///
     /// # Errors
     ///
