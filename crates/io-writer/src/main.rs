@@ -1,5 +1,6 @@
-//! `wattio-io-writer`: the program that writes the dumps of a job. The library starts it, and tells it
-//! by its standard input what to do; or a launcher starts it, for ranks that meet it at a path.
+//! `wattio-io-writer`: the program that writes the dumps of a job. The library starts it and sends
+//! it the job on its standard input; or a launcher starts it, for ranks that connect to it at a
+//! path.
 
 mod boxes;
 mod clients;
@@ -44,9 +45,9 @@ Examples:
 
 #[derive(Subcommand)]
 enum What {
-    /// Serve the ranks of one node, which meet this writer at a path; no MPI takes part.
+    /// Serve the ranks of one node, which connect to this writer at a path, without MPI.
     Serve(ServeArguments),
-    /// See whether a configuration can be used here, and which HDF5 is found.
+    /// Check whether a configuration can be used on this machine, including its HDF5 library.
     Check {
         /// The configuration.
         #[arg(long, value_name = "FILE")]
@@ -59,17 +60,18 @@ struct ServeArguments {
     /// The configuration.
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// How many ranks will come.
+    /// How many ranks will connect.
     #[arg(long, value_name = "N")]
     ranks: usize,
-    /// A rank has started this writer, and hears over its standard input why it cannot serve.
+    /// A rank started this writer; if it cannot serve, it reports the reason over its standard
+    /// input.
     #[arg(long, hide = true)]
     started_by_rank: bool,
-    /// Where they come to: the path of a socket that is made.
+    /// The path of the socket to create, to which the ranks connect.
     path: PathBuf,
 }
 
-/// Done; a dump was lost; what was asked for cannot be.
+/// Exit codes: done; a dump was lost; the request was refused.
 const DONE: i32 = 0;
 const LOST: i32 = 1;
 const REFUSED: i32 = 2;

@@ -17,14 +17,14 @@ use wattio_volume::{BLOCK_BYTES, Compression, OpenError, OpenOptions};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wattio-target check /etc/wattio-target.toml   a configuration, with its certificates and token; devices are not looked at
-  wattio-target check disk.vol                  a volume that nobody serves: reads all of it
-  wattio-target check /dev/sdb /dev/sdc         one on two devices")]
+  wattio-target check /etc/wattio-target.toml   a configuration, with its certificates and token, but not its devices
+  wattio-target check disk.vol                  a volume that is not being served: reads all of it
+  wattio-target check /dev/sdb /dev/sdc         a volume on two devices")]
 pub struct Check {
-    /// A configuration, whose name ends in `.toml`, or the devices of a volume.
+    /// A configuration, with a name that ends in `.toml`, or the devices of a volume.
     #[arg(required = true, num_args = 1..=2)]
     path: Vec<PathBuf>,
-    /// Memory that the volume's map may take.
+    /// The most memory that the volume's map may use.
     #[arg(long, value_parser = bytes, default_value = "4GiB")]
     map_memory: u64,
 }

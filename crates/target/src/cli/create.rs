@@ -17,26 +17,26 @@ Examples:
   wattio-target create /dev/sdb                       as large as the device allows
   wattio-target create /dev/sdb /dev/sdc              two devices that mirror each other
   wattio-target create disk.vol --size 10GiB --compress lz4   fewer bytes on the device
-  wattio-target create disk.vol --size 1GiB --force   overwrite what is there")]
+  wattio-target create disk.vol --size 1GiB --force   overwrite existing data")]
 pub struct Create {
     /// A file or block device; a second one mirrors it.
     #[arg(required = true, num_args = 1..=2)]
     path: Vec<PathBuf>,
-    /// What clients see, such as 10GiB; without it, as much as the device holds.
+    /// The size that clients see, such as 10GiB; default: as much as the device holds.
     #[arg(long, value_parser = bytes)]
     size: Option<u64>,
-    /// The unit in which space is used and collected: 64 KiB to 32 MiB.
+    /// The unit in which space is used and garbage-collected: 64 KiB to 32 MiB.
     #[arg(long, value_parser = bytes, default_value = "32MiB")]
     segment_size: u64,
-    /// What share of the segments stays free when all is written, such as 0.1: the less, the more
-    /// is written to collect garbage; without it a fifth and some more.
+    /// The share of segments that stays free when all of the volume is written, such as 0.1. The
+    /// smaller it is, the more garbage collection writes. Default: a little more than a fifth.
     #[arg(long, value_name = "SHARE", requires = "size")]
     spare: Option<f64>,
-    /// How the data of each block is compressed, where that makes it smaller: `lz4`, or `none`. It
-    /// stays so, and versions of wattio from before there was compression refuse the volume.
+    /// How to compress each block's data, if that makes it smaller: `lz4` or `none`. This cannot be
+    /// changed later. Versions of wattio without compression refuse a compressed volume.
     #[arg(long, value_name = "HOW", default_value = "none", value_parser = compression)]
     compress: Compression,
-    /// Overwrite what is there.
+    /// Overwrite existing data.
     #[arg(long)]
     force: bool,
 }

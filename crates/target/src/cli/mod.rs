@@ -19,8 +19,8 @@ use wattio_target::log::complain;
 
 /// A crash-safe block server over NBD.
 ///
-/// Volumes lie on files or block devices, one or two that mirror each other. What a client has
-/// flushed survives a power failure; what is damaged is found by checksums.
+/// A volume is stored on one file or block device, or on two that mirror each other. Data that a
+/// client has flushed survives a power failure; checksums detect damaged data.
 #[derive(Debug, Parser)]
 #[command(name = "wattio-target", version, after_help = EXAMPLES)]
 struct Arguments {
@@ -33,12 +33,12 @@ Examples:
   wattio-target create /srv/disk.vol --size 10GiB                make a volume
   wattio-target serve --export /srv/disk.vol --unix /run/n.sock  serve it
   nbdinfo 'nbd+unix:///?socket=/run/n.sock'                      look at it
-  wattio-target serve /etc/wattio-target.toml                    serve what a file says
-  wattio-target check /etc/wattio-target.toml                    is the file right?
-  wattio-target check /srv/disk.vol                              is the volume whole?
+  wattio-target serve /etc/wattio-target.toml                    serve according to a file
+  wattio-target check /etc/wattio-target.toml                    check the configuration
+  wattio-target check /srv/disk.vol                              check the volume
   wattio-target serve --export a.vol --unix /run/n.sock --reactors 4 --policy pacer
-                                                                 governed by a law
-  wattio-target status                                           how is it doing?
+                                                                 let a law govern it
+  wattio-target status                                           see how it is doing
 
 Exit codes: 0 done, 1 found a problem, 2 bad input.";
 
@@ -46,26 +46,26 @@ Exit codes: 0 done, 1 found a problem, 2 bad input.";
 enum Command {
     /// Make a volume on one device, or on two that mirror each other.
     Create(create::Create),
-    /// Serve volumes until a signal comes.
+    /// Serve volumes until a signal arrives.
     Serve(Box<serve::Serve>),
-    /// Say whether a configuration is right, or a volume is whole.
+    /// Check a configuration, or whether a volume is intact.
     Check(check::Check),
-    /// Make a volume larger that nobody serves.
+    /// Enlarge a volume that is not being served.
     Resize(resize::Resize),
     /// Show the status of a running target.
     Status(remote::Status),
-    /// Have a running target read everything and repair what it can.
+    /// Make a running target read all data and repair what it can.
     Scrub(remote::Scrub),
-    /// Have a running target go at full speed until resumed.
+    /// Make a running target run at full speed until `resume`.
     Pause(remote::Remote),
     /// End a pause.
     Resume(remote::Remote),
     /// Change the latency tolerance of a running target.
     Tolerance(remote::Tolerance),
-    /// Print what completes this command's words in a shell.
+    /// Print a completion script for a shell.
     #[command(hide = true)]
     Completions {
-        /// The shell that reads it.
+        /// The shell to complete in.
         shell: clap_complete::Shell,
     },
 }

@@ -35,12 +35,12 @@ pub struct Status {
 #[command(after_help = "\
 Examples:
   wattio-target scrub                    all exports
-  wattio-target scrub --export disk      one of them; status shows how far it is")]
+  wattio-target scrub --export disk      one export; status shows the progress")]
 pub struct Scrub {
     /// The target's control socket.
     #[arg(default_value = SOCKET)]
     socket: PathBuf,
-    /// Only this export.
+    /// Scrub this export only.
     #[arg(long)]
     export: Option<String>,
 }
@@ -59,7 +59,7 @@ pub struct Remote {
 Examples:
   wattio-target tolerance 0.2      up to 20 % above the latency at full speed, from now on")]
 pub struct Tolerance {
-    /// 0.1 is 10 % above the latency at full speed.
+    /// The new tolerance: 0.1 is 10 % above the latency at full speed.
     tolerance: f64,
     /// The target's control socket.
     #[arg(default_value = SOCKET)]

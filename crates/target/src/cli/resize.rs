@@ -13,16 +13,16 @@ use wattio_volume::{BLOCK_BYTES, OpenOptions};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wattio-target resize disk.vol --size 20GiB            a file grows with it
+  wattio-target resize disk.vol --size 20GiB            a volume in a file, which grows too
   wattio-target resize /dev/sdb /dev/sdc --size 2TiB    both devices of a mirror")]
 pub struct Resize {
-    /// The devices of the volume, which nobody serves.
+    /// The devices of the volume, which must not be served at the same time.
     #[arg(required = true, num_args = 1..=2)]
     path: Vec<PathBuf>,
-    /// What clients are to see.
+    /// The new size that clients see.
     #[arg(long, value_parser = bytes)]
     size: u64,
-    /// Memory that the volume's map may take.
+    /// The most memory that the volume's map may use.
     #[arg(long, value_parser = bytes, default_value = "4GiB")]
     map_memory: u64,
 }

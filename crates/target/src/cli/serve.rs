@@ -33,16 +33,16 @@ Examples:
   wattio-target serve --export a.vol --unix /run/n.sock --reactors 4 --policy pacer --set plf=0.2 \
       --page 127.0.0.1:9289
 
-SIGTERM and SIGINT end it: requests under way are answered and volumes closed. The second one ends
-it at once; nothing that was flushed is lost then either.")]
+SIGTERM or SIGINT stops it: requests in flight are answered and volumes closed. A second signal stops
+it at once; even then, nothing that was flushed is lost.")]
 pub struct Serve {
-    /// The configuration; without it, what is served stands in the command.
+    /// The configuration; without it, options say what to serve.
     #[arg(conflicts_with_all = [
         "export", "unix", "tcp", "reactors", "volume_reactors", "policy", "set", "page", "control",
         "idle", "map_memory", "cache", "device_depth", "write_buffer",
     ])]
     file: Option<PathBuf>,
-    /// A volume; its name is that of the file, or empty for one alone.
+    /// A volume. Its name is the file's name, or empty if there is only one volume.
     #[arg(long)]
     export: Vec<PathBuf>,
     /// A UNIX socket to listen on.
@@ -51,41 +51,43 @@ pub struct Serve {
     /// An address with a port to listen on.
     #[arg(long)]
     tcp: Vec<SocketAddr>,
-    /// Threads that serve.
+    /// The number of threads that serve.
     #[arg(long, default_value_t = 1, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=REACTORS_MAX as u64))]
     reactors: usize,
-    /// How many of them, the last ones, have volumes and nothing else.
+    /// How many of the reactors (the last ones) serve volumes only.
     #[arg(long, default_value_t = 0)]
     volume_reactors: usize,
     /// The law that decides how many reactors are on: native, pacer, foresight, ...
     #[arg(long, default_value = "native")]
     policy: String,
-    /// A hyperparameter of the law, such as plf=0.2.
+    /// A parameter of the law, such as plf=0.2.
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     set: Vec<(String, wattio_control::Value)>,
-    /// An address with a port for page and metrics, such as 127.0.0.1:9289.
+    /// An address with a port for the page and the metrics, such as 127.0.0.1:9289.
     #[arg(long)]
     page: Option<SocketAddr>,
-    /// The socket of `status` and the like; with a configuration, what that says.
+    /// The control socket, for `status` and similar commands; with a configuration, its
+    /// service.socket is used.
     #[arg(long)]
     control: Option<PathBuf>,
-    /// What reactors do when nothing is to be done: block, "spin 20 us", or poll.
+    /// What reactors do when they have no work: block, "spin 20 us" or poll.
     #[arg(long, value_parser = idle, default_value = "block")]
     idle: Idle,
-    /// Where windows and events are kept, in a folder of their own; none are if it is not given.
+    /// A folder in which to keep windows and events, in a subfolder; default: none are kept.
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Memory that the map of each volume may take.
+    /// The most memory that the map of each volume may use.
     #[arg(long, value_parser = bytes, default_value = "4GiB")]
     map_memory: u64,
-    /// Memory for blocks of each volume that are likely to be read again; 0B for none.
+    /// Memory to cache blocks that are likely to be read again, for each volume; 0B for no cache.
     #[arg(long, value_parser = bytes_or_none, default_value = "256MiB")]
     cache: u64,
-    /// Operations that the devices of a volume are given at once, at most.
+    /// The most operations that a volume's devices are given at once.
     #[arg(long, default_value_t = DEVICE_DEPTH, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=4096))]
     device_depth: usize,
-    /// Memory for what clients of each volume wrote and were answered before it is on the device,
-    /// as in a disk's write cache: a flush waits for it. 0B to answer writes from the device.
+    /// Memory for writes that are acknowledged before they are on the device, for each volume. As
+    /// with a disk's write cache, a flush waits for them. 0B: acknowledge a write once it is on the
+    /// device.
     #[arg(long, value_parser = bytes_or_none, default_value = "16MiB")]
     write_buffer: u64,
 }

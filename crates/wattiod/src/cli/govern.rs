@@ -22,24 +22,24 @@ use wattiod::{state, status_text};
 #[command(after_help = "\
 Examples:
   wattiod observe nas.toml                          until Ctrl-C
-  wattiod observe nas.toml --duration '10 min'      then say what would have been saved
+  wattiod observe nas.toml --duration '10 min'      then report what would have been saved
   wattiod observe nas.toml --no-results --json
-  wattiod observe --disk sda --duration '10 min'    without any file: the time that a disk takes")]
+  wattiod observe --disk sda --duration '10 min'    without a configuration: device time only")]
 pub struct Observe {
     /// The configuration.
     #[arg(default_value = CONFIG, conflicts_with = "disk")]
     config: PathBuf,
-    /// Watch a block device, without any configuration; may be given several times. It reports
+    /// Watch this block device, without a configuration file; may be given several times. Reports
     /// device time only, not how long clients wait.
     #[arg(long, value_name = "DEVICE")]
     disk: Vec<String>,
-    /// How long, such as "10 min"; the default is until Ctrl-C.
+    /// How long to run, such as "10 min"; default: until Ctrl-C.
     #[arg(long)]
     duration: Option<Seconds>,
-    /// Folder of the results, for `wattio report`.
+    /// The folder for results, which `wattio report` reads.
     #[arg(long, default_value = "results")]
     out: PathBuf,
-    /// Keep no results.
+    /// Do not keep results.
     #[arg(long)]
     no_results: bool,
     /// Print the last status as one JSON object.
@@ -51,25 +51,26 @@ pub struct Observe {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wattiod run                                       as /etc/wattiod.toml says
+  wattiod run                                       according to /etc/wattiod.toml
   wattiod run nas.toml --duration '8 h' --out /var/tmp/results
-  wattiod run nas.toml --alternate '10 min' --duration '8 h'     measure what governing does here
+  wattiod run nas.toml --alternate '10 min' --duration '8 h'     measure the effect of governing here
   wattiod run nas.toml --alternate '10 min' --governed-share 1%  a first trial: 1 % of the time")]
 pub struct Run {
     /// The configuration.
     #[arg(default_value = CONFIG)]
     config: PathBuf,
-    /// How long, such as "8 h"; the default is until told to stop.
+    /// How long to run, such as "8 h"; default: until stopped.
     #[arg(long)]
     duration: Option<Seconds>,
-    /// Alternate governing with full speed, this long each, and report what that saves and costs
-    /// here, with intervals; the order is random. At least 5 s.
+    /// Alternate between governing and full speed, this long each and in random order, and report
+    /// what governing saves and costs here, with confidence intervals. At least 5 s.
     #[arg(long, value_name = "LENGTH", value_parser = stretch)]
     alternate: Option<Duration>,
-    /// With --alternate: the share of time under governing; the shorter of the two lasts LENGTH.
+    /// With --alternate: the share of the time to govern; the shorter of the two stretches lasts
+    /// LENGTH.
     #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = share, requires = "alternate")]
     governed_share: f64,
-    /// Keep every window there, for `wattio report` (70 MB a day).
+    /// Keep every window in this folder, for `wattio report` (70 MB a day).
     #[arg(long)]
     out: Option<PathBuf>,
     /// Print the last status as one JSON object.

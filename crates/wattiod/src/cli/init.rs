@@ -18,24 +18,25 @@ use wattiod::proposal::propose;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wattiod init                           what it would write
-  wattiod init --out shadow.toml         write it
-  wattiod init --service smbd            for a process of that name
+  wattiod init                           print a proposal
+  wattiod init --out shadow.toml         write it to a file
+  wattiod init --service smbd            for processes of that name
   wattiod init --out /etc/wattiod.toml --force
 
-Reads the latency of etcd, MinIO, Ceph's OSDs, Redis and Valkey themselves; for other servers, and
-where none is known, it proposes the time of the host's devices, and says what that leaves out.")]
+Uses the latency that etcd, MinIO, Ceph's OSDs, Redis and Valkey report themselves. For other servers,
+or if it finds none of these, it proposes the time of the host's devices, and says what that leaves out.")]
 pub struct Init {
-    /// The server, by the name of its processes; by default the first known server that is running.
+    /// The server, by the name of its processes; default: the first running server that wattiod
+    /// knows.
     #[arg(long, value_name = "NAME")]
     service: Option<String>,
-    /// The file to write; by default stdout.
+    /// The file to write; default: stdout.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write it in place of one that is there.
+    /// Overwrite an existing file.
     #[arg(long, requires = "out")]
     force: bool,
-    /// Print what was found and the configuration as one JSON object.
+    /// Print the findings and the configuration as one JSON object.
     #[arg(long)]
     json: bool,
 }

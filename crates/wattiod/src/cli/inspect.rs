@@ -36,9 +36,10 @@ pub struct Check {
 #[command(after_help = "\
 Examples:
   wattiod doctor            what this host offers
-  wattiod doctor nas.toml   and whether this configuration works here")]
+  wattiod doctor nas.toml   also whether this configuration works here")]
 pub struct Doctor {
-    /// Also say whether each part of this configuration can be had.
+    /// A configuration: also check whether this host has everything that it needs. Default:
+    /// /etc/wattiod.toml, if it exists.
     config: Option<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]

@@ -21,46 +21,47 @@ use wattiod::state::StateError;
 /// The default configuration file.
 const CONFIG: &str = "/etc/wattiod.toml";
 
-/// Saves the power of a storage server within a latency bound that you state.
+/// Saves power on a storage server within a latency bound that you set.
 ///
-/// Start with `wattiod doctor` and `wattiod init`, then `wattiod observe`: it acts on nothing and says
-/// what it would save. What `run` changes is saved before the first write and restored on every way out: after a
-/// kill -9 its keeper restores it at once, or else `wattiod restore` or the next start.
+/// Start with `wattiod doctor` and `wattiod init`, then run `wattiod observe`: it changes nothing
+/// and reports what it would save. `run` saves every value before it changes it, and restores it
+/// however it ends. After a kill -9 its keeper restores everything at once; failing that, `wattiod
+/// restore` or the next start does.
 #[derive(Debug, Parser)]
 #[command(name = "wattiod", version, after_help = EXAMPLES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// Where the host's files lie: a folder shaped like one, for tests and benchmarks.
+    /// The root of the host's files: a folder shaped like one, for tests and benchmarks.
     #[arg(long, global = true, hide = true, default_value = "/")]
     root: PathBuf,
-    /// Print to stderr what is read, opened, seen in each window and written.
+    /// Print details to stderr: what is read, opened and written, and a line for each window.
     #[arg(long, global = true)]
     verbose: bool,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  wattiod doctor                                 what this host offers
-  wattiod init --out nas.toml                    a first configuration for it
-  wattiod check /etc/wattiod.toml                is the file right?
-  wattiod observe nas.toml --duration '10 min'   what would it save here?
+  wattiod doctor                                 see what this host offers
+  wattiod init --out nas.toml                    propose a configuration for it
+  wattiod check /etc/wattiod.toml                check the configuration
+  wattiod observe nas.toml --duration '10 min'   see what it would save here
   wattiod run /etc/wattiod.toml                  save it
-  wattiod status --watch                         how is it doing?
-  wattiod set plf 0.1                            a tighter bound, at once
-  wattiod restore                                put everything back after a crash
+  wattiod status --watch                         see how it is doing
+  wattiod set plf 0.1                            set a tighter bound, at once
+  wattiod restore                                restore everything after a crash
 
 Exit codes: 0 done, 1 found a problem, 2 bad input.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check a configuration, without looking at the host.
+    /// Check a configuration file, without looking at the host.
     Check(inspect::Check),
     /// Propose a first configuration for this host.
     Init(init::Init),
-    /// Say which sources, knobs and meters this host has, what is missing and how to get it.
+    /// Report which sources, knobs and meters this host has, what is missing, and how to get it.
     Doctor(inspect::Doctor),
-    /// Shadow mode: act on nothing, say what would be saved.
+    /// Shadow mode: change nothing, report what would be saved.
     Observe(govern::Observe),
     /// Save power within the bound.
     Run(govern::Run),
@@ -68,16 +69,16 @@ enum Command {
     Status(remote::Status),
     /// Change a value of a running daemon.
     Set(remote::Set),
-    /// Full speed until resumed.
+    /// Run at full speed until `resume`.
     Pause(remote::Pause),
-    /// End a pause, and close the circuit breaker.
+    /// End a pause, and reset the circuit breaker.
     Resume(remote::Resume),
-    /// Put back what a killed daemon left.
+    /// Restore what a killed daemon left changed.
     Restore(restore::Restore),
-    /// Print what completes this command's words in a shell.
+    /// Print a completion script for a shell.
     #[command(hide = true)]
     Completions {
-        /// The shell that reads it.
+        /// The shell to complete in.
         shell: clap_complete::Shell,
     },
 }

@@ -17,13 +17,13 @@ use wattiod::status_text;
 #[command(after_help = "\
 Examples:
   wattiod status            once, as text
-  wattiod status --watch    again each second
+  wattiod status --watch    refreshed every second
   wattiod status --json     everything, for scripts")]
 pub struct Status {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
-    /// Show it again each second, until Ctrl-C.
+    /// Refresh every second, until Ctrl-C.
     #[arg(long)]
     watch: bool,
     /// The daemon's control socket.
@@ -37,14 +37,15 @@ pub struct Status {
 Examples:
   wattiod set plf 0.1       up to 10 % above the latency at full speed, from now on
   wattiod set plf 0.1 --application redis
-                            of one of several applications")]
+                            for one of several applications")]
 pub struct Set {
-    /// Which value: `plf`, the latency tolerance (0.1 is 10 % above the latency at full speed).
+    /// The value to change: `plf`, the latency tolerance (0.1 is 10 % above the latency at full
+    /// speed).
     name: String,
-    /// Its new value.
+    /// The new value.
     #[arg(allow_negative_numbers = true)]
     value: f64,
-    /// Of which application, where the daemon governs several; of all where none is named.
+    /// Change one application only, if the daemon governs several; default: all.
     #[arg(long, value_name = "NAME")]
     application: Option<String>,
     /// The daemon's control socket.
@@ -56,7 +57,7 @@ pub struct Set {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wattiod pause             before maintenance; status shows it")]
+  wattiod pause             before maintenance; status shows the pause")]
 pub struct Pause {
     /// The daemon's control socket.
     #[arg(long)]

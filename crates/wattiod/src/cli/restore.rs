@@ -22,17 +22,17 @@ use wattiod::state;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wattiod restore                      as /etc/wattiod.toml says
+  wattiod restore                      according to /etc/wattiod.toml
   wattiod restore --state /tmp/state   what a daemon with this service.state left")]
 pub struct Restore {
-    /// The configuration; only its commands and state folder are needed. A wrong or missing file
-    /// does not keep the rest from being restored.
+    /// The configuration. Only its commands and its state folder are used; if the file is wrong or
+    /// missing, everything else is restored all the same.
     #[arg(default_value = CONFIG)]
     config: PathBuf,
-    /// The state folder, where it is not that of the configuration.
+    /// The state folder, if it is not the one in the configuration.
     #[arg(long)]
     state: Option<PathBuf>,
-    /// Wait first until this process has ended, which a daemon's keeper does.
+    /// First wait for this process to end, as a daemon's keeper does.
     #[arg(long, value_name = "PID", hide = true, requires = "state")]
     after: Option<u32>,
     /// Print one JSON object.
