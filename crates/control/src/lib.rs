@@ -1,8 +1,8 @@
 //! The control laws: pure steps from observation to action.
 //!
-//! No clock, no input or output, no threads, no logging. Every hyperparameter stands in a TOML
-//! file under `parameters/` with its unit, range, default and source; [`policies`] lists them and
-//! [`build`] makes a law by its name.
+//! No clock, no input or output, no threads, no logging. Every hyperparameter is defined in a TOML
+//! file under `parameters/`, with its unit, range, default and source. [`policies`] lists the laws
+//! and [`build`] makes a law by its name.
 
 mod foresight;
 mod mix;

@@ -1,4 +1,4 @@
-//! The mix of a window's requests: what laws compare latencies by that were seen with other requests.
+//! The mix of a window's requests: with it laws compare latencies of windows whose requests differ.
 
 /// No request is larger than a gibibyte.
 const BYTES_MAX: f64 = 1_073_741_824.0;

@@ -1,4 +1,4 @@
-//! No power saving: the upper bound on performance that others are compared with.
+//! No power saving: the upper bound on performance, with which other laws are compared.
 
 use wattio_law::{Action, Law, Limits, Observation};
 use wattio_units::Seconds;

@@ -1,4 +1,4 @@
-//! Linux's ondemand governor, as the kernel has it and as the PACER document prints it.
+//! Linux's ondemand governor, as in the kernel and as printed in PACER.
 
 use crate::parameters::{Settings, number};
 use wattio_law::{Action, DriveAction, GroupAction, GroupLimits, Law, Limits, Observation};

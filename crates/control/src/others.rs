@@ -1,5 +1,5 @@
-//! Clients that the watched series of latency does not tell of: those of another service, or of
-//! requests that the source does not count. They show in the cores alone.
+//! Clients that the watched latency series does not cover: clients of another service, or requests
+//! that the source does not count. They are visible only in the use of the cores.
 
 use wattio_law::{Limits, Observation};
 

@@ -1,4 +1,4 @@
-//! What a law did over a run, and how well its bounds were kept.
+//! The account of a run: what the law did, and how well its bounds were kept.
 
 use crate::{Bound, LatencyObservation, Limit, Scope, Statistic};
 use serde::Serialize;

@@ -1,9 +1,9 @@
 //! The contract of control laws: what they see, what they decide, and the driver around them.
 //!
 //! A [`Law`] turns an [`Observation`] of the last window into an [`Action`]. It has no clock, does
-//! no I/O and starts no threads: the time that passed is handed in. [`Driver`] is the loop around a
-//! law (windows, alarms, staleness, limits, dwell, the account of the [`Bound`]s); the simulator, a
-//! live host and whatever else is governed are [`Plant`]s of the same driver.
+//! no I/O and starts no threads: the elapsed time is passed in. [`Driver`] is the loop around a law
+//! (windows, alarms, staleness, limits, dwell, the account of the [`Bound`]s). The simulator, a
+//! live host and everything else that is governed are [`Plant`]s of the same driver.
 
 mod account;
 mod action;

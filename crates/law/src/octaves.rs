@@ -1,4 +1,4 @@
-//! A histogram of latencies that costs one addition a request: eight buckets for each octave.
+//! A latency histogram with eight buckets per octave. Recording a request costs one addition.
 
 use crate::LatencyHistogram;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,8 @@
-//! Models of a storage server's parts: what they draw and how long they take. Pure arithmetic.
+//! Models of a storage server's parts: the power they draw and the time they take. Pure arithmetic.
 //!
 //! A server is described in TOML ([`Server::from_toml`]); the two descriptions that come with
-//! wattio are [`DORADO6000`] and [`SMALL`]. How the parts play together over time is `sim`'s.
+//! wattio are [`DORADO6000`] and [`SMALL`]. The crate `sim` models how the parts work together over
+//! time.
 
 mod cores;
 mod description;

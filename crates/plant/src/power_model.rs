@@ -1,5 +1,5 @@
-//! What a host draws, as a linear model: one format for the daemon, the simulator and the meters
-//! that estimate.
+//! A linear model of a host's power: one format for the daemon, the simulator and the meters that
+//! estimate.
 
 use crate::load_error::{DescriptionError, read_toml, require};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Background work: what is due, what is owed, and how much may run.
+//! Background work: how much is due, how much is overdue, and how much may run.
 
 use super::settings::ForesightSettings;
 use wattio_law::{BackgroundAction, BackgroundObservation};

@@ -1,7 +1,8 @@
-//! The choice: for each group the cores and the frequency of least power and priced latency.
+//! The choice: for each group, the number of cores and the frequency that minimise power plus
+//! priced latency.
 //!
-//! Power and extra latency are sums over the groups, so each group is searched by itself; nothing
-//! is lost by that, and all settings of a group are looked at.
+//! Power and extra latency are sums over the groups, so searching each group separately loses
+//! nothing. All settings of a group are compared.
 
 use std::array;
 use wattio_law::{GroupAction, GroupLimits};

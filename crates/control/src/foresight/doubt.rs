@@ -1,10 +1,11 @@
-//! What settings may have cost without being charged for: requests that were not like those that have told
-//! what full speed is.
+//! The loss that settings may have caused without being charged for it: requests that were unlike
+//! those from which full-speed latency was learned.
 //!
-//! A window that differs from them in crowds or mix is held against a latency at full speed that is as
-//! uncertain as what those do. Over windows such errors do not add up like noise, for they are one and the
-//! same error; nor do they add up where windows differ to both sides. So what the windows differ in is
-//! summed, and the sum's standard deviation is taken by what is known now: it shrinks as more is known.
+//! A window that differs from them in crowds or mix is compared with a full-speed latency that is
+//! as uncertain as the effects of crowds and mix. Over windows, these errors do not average out
+//! like noise, because they are all the same error; and they cancel if windows differ in both
+//! directions. So the differences are summed, and the standard deviation of the sum is computed
+//! from what is known now: it shrinks as more is learned.
 
 use super::estimate::{Estimate, Row, Window};
 

@@ -1,14 +1,15 @@
-//! What latency would be at full speed, and how it grows with the setting: a Kalman filter.
+//! Latency at full speed, and how it grows with the setting: a Kalman filter.
 //!
-//! A window's mean latency is taken as `L = B + c·(x - x̄) + a S + b Q + h D + noise`, with `S, Q, D` the
-//! [`Features`] that its setting adds, and `x` what it differs in from other windows at full speed:
-//! crowds and the mix of its requests ([`Window`]). `B` wanders; the weights `a` (the share of the work
-//! on cores that a client waits for), `b` (waiting over the model's), `h` (the part of those who come
-//! about when a request does that are served before it) and `c` hardly do. `x̄` is what the windows were
-//! like that have told `B`, so that `B` and `c` are uncertain each by itself.
+//! A window's mean latency is modelled as `L = B + c·(x - x̄) + a S + b Q + h D + noise`. `S, Q, D`
+//! are the [`Features`] that its setting adds; `x` is what distinguishes it from other windows at
+//! full speed: crowds and the mix of its requests ([`Window`]). `B` drifts; the weights hardly do:
+//! `a` (the share of the work on cores that a client waits for), `b` (waiting relative to the
+//! model's), `h` (of the requests that arrive together with a request, the part served before it)
+//! and `c`. `x̄` is the mean of `x` over the windows from which `B` was learned, so that the
+//! uncertainties of `B` and `c` are separate.
 //!
-//! Without the mix, the dense stretches of a load that were of other requests than the sparse ones were
-//! taken for slow, or for quick: what a setting cost in them was off by a third of a promise.
+//! Without the mix, dense stretches of a load whose requests differ from those of sparse stretches
+//! looked slow, or quick: the cost of a setting in them was wrong by a third of a promise.
 
 use super::choice::Features;
 use crate::mix::Mix;

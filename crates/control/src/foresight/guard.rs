@@ -1,4 +1,4 @@
-//! The burst guard: what between two choices is reason for full speed at once.
+//! The burst guard: reasons to go to full speed at once, between two choices.
 
 use wattio_law::Glimpse;
 use wattio_units::Seconds;

@@ -1,4 +1,5 @@
-//! What foresight takes in of a window: work, latency at full speed, what was lost, whom to trust.
+//! What foresight learns from a window: the work, the latency at full speed, the loss, and which
+//! sources to trust.
 
 use super::choice::{Demand, Features, Menu};
 use super::doubt::Unknown;

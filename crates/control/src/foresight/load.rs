@@ -1,5 +1,5 @@
-//! What clients and the server itself ask of the cores: learned from each window, whatever the
-//! setting was.
+//! The load that clients and the server itself put on the cores: learned from each window, at any
+//! setting.
 
 use super::choice::Scene;
 use super::settings::ForesightSettings;

@@ -1,18 +1,19 @@
-//! Foresight: predicts what every setting would draw and cost in latency, and takes the cheapest.
+//! Foresight: predicts the power and the latency cost of every setting, and chooses the cheapest.
 //!
-//! Each window it learns what the load asks of the cores ([`load`]) and how latency follows the
-//! setting ([`learning`], [`estimate`], over the queues of [`wattio_model::Station`]); it then takes for each
-//! group the cores and the frequency of least power plus priced latency ([`saving`], [`choice`]). The price
-//! follows what was spent of each bound ([`price`]). Between two choices a guard looks for bursts
-//! ([`guard`]). Now and then a window runs at full speed, when what it would teach is worth it.
+//! From each window it learns the load on the cores ([`load`]) and how latency depends on the
+//! setting ([`learning`], [`estimate`], with the queues of [`wattio_model::Station`]). For each
+//! group it then chooses the cores and the frequency with the least power plus priced latency
+//! ([`saving`], [`choice`]). The price follows how much of each bound was spent ([`price`]).
+//! Between two choices a guard watches for bursts ([`guard`]). Now and then a window runs at full
+//! speed, if what it would teach is worth the cost.
 //!
-//! What it does without what a host may not tell:
-//! - no power table: the assumed one of the parameters; no frequency-bound share likewise;
-//! - no arrivals: completions stand for them; no requests in flight: the guard goes by arrivals
-//!   and latency, and closed loops are not recognised;
-//! - no histogram: bounds on quantiles cannot be steered by, and full speed is kept for them;
-//! - no background classes: work is left to run as it becomes due, on cores that have room for
-//!   what was seen of it;
+//! What it does if a host does not report something:
+//! - no power table or no frequency-bound share: it uses the one assumed in the parameters;
+//! - no arrivals: it counts completions; no requests in flight: the guard uses arrivals and
+//!   latency, and closed loops are not recognised;
+//! - no histogram: it cannot steer by bounds on quantiles, and stays at full speed for them;
+//! - no background classes: such work runs when it becomes due, and cores keep room for as much of
+//!   it as was observed;
 //! - no latency: full speed.
 
 mod background;

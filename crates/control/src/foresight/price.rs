@@ -1,8 +1,8 @@
 //! The price of latency: one virtual queue for each bound.
 //!
-//! Drift plus penalty (M. Neely, *Stochastic Network Optimization*, 2010): what requests lost above
-//! what is allowed is owed; the price of further loss follows the debt. For loads that repeat, the
-//! mean loss then meets the bound and the power is near to the least that any policy draws.
+//! Drift plus penalty (M. Neely, *Stochastic Network Optimization*, 2010): loss above what is
+//! allowed becomes a debt, and the price of further loss follows the debt. For loads that repeat,
+//! the mean loss then meets the bound, and the power is close to the least that any policy draws.
 
 use super::doubt::Unknown;
 use super::settings::ForesightSettings;

@@ -1,4 +1,4 @@
-//! What foresight says for the next window: the choice at a price, sleep, probes, the guard.
+//! Foresight's decision for the next window: the choice at a price, sleep, probes, the guard.
 
 use super::choice::{Choice, Demand, Features, Menu, Scene, Terms, best};
 use super::guard::{Expected, Guard};

@@ -1,4 +1,4 @@
-//! The hyperparameters, typed. Units, ranges and sources stand in `parameters/foresight.toml`.
+//! The hyperparameters, typed. Units, ranges and sources are in `parameters/foresight.toml`.
 
 use super::choice::Assumed;
 use crate::parameters::{Settings, flag, number};

@@ -1,8 +1,10 @@
-//! The tail of the run: of all its requests, and of what they would be at full speed.
+//! The latency tail of the run: of all its requests as they were, and as they would be at full
+//! speed.
 //!
-//! The quantile of a run is not the mean of its windows' quantiles, so windows are merged. Those at
-//! full speed are a sample: each stands for the requests since the one before it, so that both sums
-//! are of the same load, and the quantile of few is taken with the care that a sample asks for.
+//! The quantile of a run is not the mean of its windows' quantiles, so windows are merged. The
+//! windows at full speed are a sample: each represents the requests since the previous one, so that
+//! both sums describe the same load. A quantile of few such windows is lowered by a margin for the
+//! error of the sample.
 
 use wattio_law::LatencyHistogram;
 

@@ -1,13 +1,13 @@
 //! The core adaptor and the frequency adaptor (section IV-C).
 //!
-//! In print both integrate the same error at the same time; where they settle depends on their
-//! gains. Here one acts at a time. When there is room, the adaptor that saves more for the latency
-//! that it costs goes first ([`super::order`]), and the other one when it has come to rest. The
-//! frequency only falls as long as that does not ask for cores back. When there is no room, they
-//! give back in the reverse order. A step that overshoots is undone and not taken again for a
-//! while ([`super::tried`]).
-//! `coordinated = false` gives the printed behaviour (with the sign of the frequency's step put
-//! right: printed with plus, it would speed up when there is room).
+//! As printed, both integrate the same error at the same time, and where they settle depends on
+//! their gains. Here one acts at a time. If there is room below the bound, the adaptor that saves
+//! more for the latency it costs goes first ([`super::order`]), and the other one once the first
+//! has settled. The frequency falls only as long as that does not require cores to come back. If
+//! there is no room, they give back in the reverse order. A step that overshoots is undone and not
+//! repeated for a while ([`super::tried`]). `coordinated = false` gives the printed behaviour, with
+//! the sign of the frequency step corrected: as printed (plus), the law would speed up when there
+//! is room.
 
 use super::order::{Knob, costs_less};
 use super::settings::PacerSettings;

@@ -1,9 +1,9 @@
 //! The background task scheduler (section IV-D).
 //!
-//! Starving background work looks like saving, and the document bounds it by nothing. Here every
-//! class has an account of what full speed would have done by now and is not done. What is owed is
-//! worked off within `background_horizon`, so that work is late and never lost, and what was done
-//! ahead at full speed is no credit that a later hour could be starved by.
+//! Starving background work looks like saving, and PACER does not limit it. Here every class has an
+//! account of the work that full speed would have done by now but is not done yet. This debt is
+//! worked off within `background_horizon`, so work is late but never lost. Work done ahead at full
+//! speed is not a credit that allows starving it later.
 
 use super::credit::Rest;
 use super::settings::PacerSettings;

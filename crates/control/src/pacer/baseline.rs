@@ -1,8 +1,8 @@
 //! Baselines: the latency at full speed, one for each load level.
 //!
-//! In print the baseline is learned again and again while power is being saved; each time it takes
-//! in some of the loss, and latency drifts past plf without end. Here only windows at full speed
-//! teach it.
+//! As printed, the baseline is learned again and again while power is being saved. Each time it
+//! absorbs some of the loss, and latency drifts past plf without limit. Here it is learned only
+//! from windows at full speed.
 
 use super::stability::Sample;
 use crate::mix::Mix;

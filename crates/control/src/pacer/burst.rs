@@ -1,8 +1,9 @@
 //! The burst check (section IV-B): latency or utilisation leaps within one window.
 //!
-//! In print it looks at the end of each window. Here requests are also counted over a tenth of one,
-//! and those that are not answered yet tell what those that are cannot: at ten requests a second a
-//! mean takes ten seconds, the age of the oldest one under way a moment.
+//! As printed, it checks at the end of each window. Here requests are also counted over a tenth of
+//! a window, and requests in flight are used too, because they show what completed ones cannot: at
+//! ten requests a second a mean takes ten seconds, the age of the oldest request in flight a
+//! moment.
 
 use super::settings::PacerSettings;
 use super::stability::Sample;

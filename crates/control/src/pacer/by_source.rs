@@ -1,4 +1,4 @@
-//! What is drawn, by the source that says so.
+//! Power, kept separately for each source that reports it.
 
 /// Power or energy by each of its two sources: a meter, and the limits' table. A meter covers more
 /// than the table knows, and misses windows, so a value of one is never compared with one of the

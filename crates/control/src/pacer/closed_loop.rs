@@ -1,9 +1,10 @@
-//! Clients that wait for their answers before they ask again.
+//! Clients that wait for an answer before they send the next request (a closed loop).
 //!
-//! Their rate follows the latency that the law itself causes: by completions alone the load seems to
-//! shrink as it is slowed, and each request carries more of the power that goes on whatever is
-//! saved. Here the rate is held against the latency, from window to window; where it follows, what
-//! counts is the energy of a request, which must not rise, and the rate that full speed would have.
+//! Their rate depends on the latency that the law itself causes: judged by completions alone, the
+//! load seems to shrink as it is slowed down, and each request bears more of the power that is
+//! drawn whatever is saved. Here the rate is compared with the latency from window to window. If it
+//! follows the latency, the law goes by the energy per request, which must not rise, and by the
+//! rate that full speed would have.
 
 use super::baseline::Baseline;
 use super::by_source::BySource;

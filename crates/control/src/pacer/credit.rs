@@ -1,8 +1,8 @@
-//! What the promise over the run has left for requests that end an idle time.
+//! What the promise over the run still allows for requests that end an idle time.
 //!
-//! Idle has no bound in print: the requests that end it wait for cores and drives to wake. Here
-//! what they are likely to wait is held against what the promise has left: the latency that was
-//! allowed so far less what was spent, summed over requests.
+//! As printed, the state Idle has no bound: the requests that end it wait for cores and drives to
+//! wake. Here their likely wait is compared with what is left of the promise: the latency allowed
+//! so far minus the latency spent, summed over requests.
 
 use super::baseline::Baseline;
 use super::promise::Promise;

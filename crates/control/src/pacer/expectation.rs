@@ -1,9 +1,10 @@
-//! What latency the mix of requests of a window makes one expect at full speed.
+//! The latency to expect at full speed, given the mix of a window's requests.
 //!
 //! Large requests take longer than small ones and reads longer than cached writes, so the mean
-//! latency moves with the mix when nothing is wrong. In print that looks like instability. Here a
-//! regression over windows at full speed translates latencies between mixes; with a mix that does
-//! not change, or a source that does not tell it, it translates by 1 and the printed law is left.
+//! latency moves with the mix even if nothing is wrong. To the printed law that looks like
+//! instability. Here a regression over windows at full speed translates latencies between mixes. If
+//! the mix does not change, or the source does not report it, the factor is 1, as in the printed
+//! law.
 
 use crate::mix::Mix;
 

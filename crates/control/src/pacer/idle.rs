@@ -1,8 +1,8 @@
-//! The idle check (section IV-B): when a server is idle, and what it rests at.
+//! The idle check (section IV-B): when a server is idle, and the setting it then gets.
 //!
-//! In print a server is idle when the requests that are counted have stopped. Here it must also
-//! have none under way and do little else for clients: those of another service, or of requests
-//! that the source does not count, show in the cores.
+//! As printed, a server is idle when the counted requests have stopped. Here it must also have none
+//! in flight and do little other work for clients: clients of another service, or requests that the
+//! source does not count, show in the use of the cores.
 
 use super::settings::PacerSettings;
 use crate::others::keep_cores_busy;

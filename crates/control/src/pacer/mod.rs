@@ -1,13 +1,14 @@
-//! PACER (section IV of its document), with the flaws of the printed law mended.
+//! PACER (section IV of the paper), with the flaws of the printed law fixed.
 //!
-//! What differs from print, and why, is said where it stands: the baseline is learned at full
-//! speed only and kept for each load level ([`baseline`]); one error, the least over all bounds
-//! ([`promise`]), drives one adaptor at a time ([`adaptor`]), the one that saves more for what it
-//! costs ([`order`]), and what overshoots is not tried again at once ([`tried`]); clients that wait
-//! for answers are told from those that do not ([`closed_loop`]); background work is late but not
-//! dropped ([`background`]); a missing latency means full speed; a burst closes the window early,
-//! and few or unanswered requests tell, too ([`burst`]); idle means that nobody waits ([`idle`]),
-//! and what ends it must fit in the promise ([`credit`]).
+//! Each module says how it differs from the printed law, and why. The baseline is learned only at
+//! full speed and kept for each load level ([`baseline`]). One error, the least over all bounds
+//! ([`promise`]), drives one adaptor at a time ([`adaptor`]): the one that saves more for what it
+//! costs ([`order`]). A step that overshoots is not tried again at once ([`tried`]). Clients that
+//! wait for answers are distinguished from those that do not ([`closed_loop`]). Background work may
+//! be late but is not dropped ([`background`]). A missing latency means full speed. A burst closes
+//! the window early, and few or unanswered requests also count as signs of one ([`burst`]). Idle
+//! means that nobody waits ([`idle`]), and the request that ends it must fit in the promise
+//! ([`credit`]).
 
 mod adaptor;
 mod background;

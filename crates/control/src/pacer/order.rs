@@ -1,10 +1,10 @@
 //! Which adaptor goes first: the one that saves more watts for the latency that it costs.
 //!
-//! What cores and frequencies draw is in the limits. What they cost is estimated for each group as
-//! a queue M/M/n by Sakasegawa's approximation (H. Sakasegawa, 1977): a task waits
-//! `rho^(sqrt(2 (n + 1)) - 1) / (n (1 - rho))` service times, and a lower frequency stretches
-//! waiting and service by `1 - c + c f/f'`. Only the order of two costs is taken from it; how far
-//! to go is told by the latency that is measured.
+//! The power of cores and frequencies is given in the limits. Their cost in latency is estimated by
+//! modelling each group as an M/M/n queue, with Sakasegawa's approximation (H. Sakasegawa, 1977): a
+//! task waits `rho^(sqrt(2 (n + 1)) - 1) / (n (1 - rho))` service times, and a lower frequency
+//! stretches waiting and service by `1 - c + c f/f'`. Only the order of two costs is taken from
+//! this; how far to go follows from the measured latency.
 
 use super::settings::PacerSettings;
 use std::cell::OnceCell;

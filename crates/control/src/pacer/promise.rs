@@ -1,8 +1,8 @@
-//! What is promised, and how far latency is from it (section IV-C, for any kind of bound).
+//! The promise, and how far latency is from it (section IV-C, for any kind of bound).
 //!
-//! In print there is one bound: the mean, relative to the baseline. Here there may be several, of
-//! the mean or a quantile, relative or absolute, over the run or in each window. Each has its loss
-//! distance, and the least one steers.
+//! As printed, there is one bound, on the mean, relative to the baseline. Here there may be
+//! several, on the mean or a quantile, relative or absolute, over the run or in each window. Each
+//! has its loss distance, and the smallest one steers.
 
 use super::baseline::Baseline;
 use super::settings::PacerSettings;

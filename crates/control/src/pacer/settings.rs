@@ -1,4 +1,4 @@
-//! The hyperparameters, typed. Units, ranges and sources stand in `parameters/pacer.toml`.
+//! The hyperparameters, typed. Units, ranges and sources are in `parameters/pacer.toml`.
 
 use crate::parameters::{Settings, flag, number};
 use wattio_units::Seconds;

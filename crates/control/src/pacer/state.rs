@@ -1,5 +1,5 @@
-//! The states of the law (PACER document, figure 9). They are its own: what others need of them is
-//! said in the action and in [`wattio_law::Insight`].
+//! The states of the law (PACER, figure 9). They are private to it: other code learns what it needs
+//! from the action and from [`wattio_law::Insight`].
 
 /// The operating state that the law believes the server is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,8 @@
-//! What was tried and went too far.
+//! Steps that were tried and went too far.
 //!
-//! Where a step is coarse (two P-states, a host of few cores) there may be no setting between one
-//! that leaves room and one that breaks the bound. An integrator then goes back and forth between
-//! the two for ever. Here a step that overshoots is undone, and not taken again for
-//! `retry_after`.
+//! If steps are coarse (two P-states, a host with few cores), there may be no setting between one
+//! that leaves room and one that breaks the bound. An integrator then alternates between the two
+//! for ever. Here a step that overshoots is undone, and not repeated for `retry_after`.
 
 use super::settings::PacerSettings;
 use wattio_law::{GroupAction, Limits};

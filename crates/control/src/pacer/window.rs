@@ -1,5 +1,5 @@
-//! What the law makes of a window: how far it is from the bounds, at which load, and whether it is
-//! a burst.
+//! How the law interprets a window: its distance from the bounds, its load, and whether it is a
+//! burst.
 
 use super::adaptor::Distance;
 use super::baseline::{Baseline, Level};

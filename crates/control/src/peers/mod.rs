@@ -1,7 +1,8 @@
-//! Laws of other people's kinds, as we read their papers: what is said against more than PACER.
+//! Laws in the style of other authors' papers, as we read them, so that comparisons are not with
+//! PACER only.
 //!
-//! Neither is the authors' program. Both aim at a limit on the latency's statistic; where the bound
-//! is relative, the limit is learned in a first stretch at full speed and kept from then on.
+//! Neither is the authors' program. Both aim at a limit on a statistic of latency. If the bound is
+//! relative, the limit is learned in a first stretch at full speed and kept from then on.
 
 mod objective;
 mod pegasus;

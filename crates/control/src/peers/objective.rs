@@ -1,4 +1,4 @@
-//! The latency that a law of tails aims at.
+//! The latency that a law for tail latency aims at.
 
 use wattio_law::{Bound, Insight, LatencyObservation, Statistic};
 use wattio_units::Seconds;

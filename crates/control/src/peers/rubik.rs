@@ -1,11 +1,11 @@
-//! A statistical law of Rubik's kind (H. Kasture and others, Rubik: fast analytical power
-//! management for latency-critical systems, MICRO 2015): the lowest frequency at which the work of
-//! the requests in the queue still ends in time, from the distribution of the work of a request.
+//! A statistical law in the style of Rubik (H. Kasture and others, Rubik: fast analytical power
+//! management for latency-critical systems, MICRO 2015): it sets the lowest frequency at which the
+//! requests in the queue still finish in time, given the distribution of the work of a request.
 //!
-//! Our reading: where the paper acts at each arrival and departure, this steps every few
-//! milliseconds on the queues' lengths; the spread of the work of a request is a setting, for
-//! sources tell its mean only; sums of work are taken as normal. What a request spends outside the
-//! cores is what full speed shows beyond the work itself.
+//! Our reading: the paper acts at each arrival and departure; this law acts every few milliseconds,
+//! on the lengths of the queues. The spread of the work of a request is a setting, because sources
+//! report only its mean. Sums of work are assumed to be normally distributed. The time that a
+//! request spends outside the cores is the latency at full speed minus the work itself.
 
 use super::objective::Objective;
 use crate::parameters::{Settings, number};

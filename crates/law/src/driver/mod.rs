@@ -1,5 +1,5 @@
-//! The one loop around a law: it cuts windows, judges alarms, and keeps a law's actions within
-//! limits. It drives every plant, so that a live host does what was simulated.
+//! The loop around a law: it divides time into windows, decides on alarms, and keeps a law's
+//! actions within limits. The same loop drives every plant, so a live host does what was simulated.
 
 mod rate_limit;
 mod settings;

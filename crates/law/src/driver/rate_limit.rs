@@ -1,5 +1,5 @@
-//! Limits on how fast a law may slow down: dwell after a speed-up, and the most cores off at a
-//! time.
+//! Limits on how fast a law may slow things down: the dwell after a speed-up, and the most cores
+//! turned off in one step.
 
 use super::settings::DriverSettings;
 use crate::action::Action;
