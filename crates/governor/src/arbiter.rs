@@ -1,8 +1,8 @@
-//! One machine, one or several applications: what the law of each asks for becomes one setting.
+//! Combines what the laws of one or several applications ask for into one setting for the machine.
 //!
-//! Some of what a knob turns belongs to one application (its cores), some is shared: a frequency
-//! domain, a socket, drives. Where it is shared, whoever needs most gets it, so that the tightest
-//! bound wins.
+//! Some of what knobs change belongs to one application (its cores), some is shared: a frequency
+//! domain, a socket, drives. For anything shared, the application that needs most decides, so the
+//! tightest bound wins.
 
 use crate::actuator::Actuator;
 use crate::cpus::Cpus;

@@ -1,4 +1,4 @@
-//! The circuit breaker: a law that keeps changing its mind, or keeps failing, gets full speed.
+//! The circuit breaker: forces full speed if a law keeps changing its mind, or things keep failing.
 
 use std::collections::VecDeque;
 use wattio_units::Seconds;

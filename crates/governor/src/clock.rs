@@ -1,4 +1,4 @@
-//! Time, passed in from the outermost layer.
+//! Time, which the outermost layer passes in.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! What differs between two conditions that were measured in pairs, and whether that is more than
-//! chance.
+//! The difference between two conditions measured in pairs, and whether it is more than chance.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};

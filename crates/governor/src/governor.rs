@@ -1,4 +1,4 @@
-//! The loop on a live host: a driver, and the host as its plant.
+//! The control loop on a live host: a driver, with the host as its plant.
 
 use crate::account::Account;
 use crate::event::Severity;

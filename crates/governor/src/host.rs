@@ -1,4 +1,4 @@
-//! The live host as a plant of the driver: it samples sources and turns knobs.
+//! The live host as a plant of the driver: samples sources and sets knobs.
 
 use crate::account::Account;
 use crate::arbiter::Requester;

@@ -1,5 +1,5 @@
-//! A run's records, in the run format: the configuration, the machine, every window and every event
-//! as it came. `wattio report` draws it.
+//! A run's records, in the run format: the configuration, the machine, and every window and event
+//! as it happened. `wattio report` draws them.
 
 use crate::event::Severity;
 use crate::parts::Stepped;

@@ -1,4 +1,4 @@
-//! What a governor can turn: knobs, and the places of the machine that they write to.
+//! What a governor can change: knobs, and the places on the machine that they write to.
 
 use crate::cpus::Cpus;
 use crate::snapshot::Saved;

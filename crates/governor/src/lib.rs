@@ -1,8 +1,9 @@
-//! A live host as a plant of the driver: sample, apply, verify; save before the first write, restore
-//! on every way out.
+//! A live host as a plant of the driver. It samples, applies and verifies; it saves old values
+//! before the first write and restores them however it ends.
 //!
-//! Nothing here knows Linux. A host is what stands behind the traits [`Clock`], [`LatencySource`],
-//! [`CpuSource`], [`Knob`], [`MachineView`] and [`Machine`]; the tests put the simulator there.
+//! Nothing here is specific to Linux. A host is anything that implements the traits [`Clock`],
+//! [`LatencySource`], [`CpuSource`], [`Knob`], [`MachineView`] and [`Machine`]; the tests use the
+//! simulator.
 
 mod account;
 mod actuator;

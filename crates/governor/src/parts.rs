@@ -1,4 +1,4 @@
-//! What a governor is made of, and what it returns.
+//! The parts of a governor, and what it returns.
 
 use crate::arbiter::Requester;
 use crate::breaker::BreakerSettings;

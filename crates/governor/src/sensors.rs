@@ -1,4 +1,4 @@
-//! What a governor knows of the running window: the samples, and the sources that do not answer.
+//! What a governor knows about the current window: the samples, and the sources that do not answer.
 
 use crate::cpus::Cpus;
 use crate::source::{

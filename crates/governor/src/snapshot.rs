@@ -1,4 +1,4 @@
-//! The old values, on disk before the first write.
+//! The snapshot of old values, which is on disk before the first write.
 
 use crate::knob::Address;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Where a live host's observations come from.
+//! The sources of a live host's observations.
 
 use thiserror::Error;
 use wattio_law::{BackgroundObservation, InFlight, LatencyHistogram};

@@ -1,4 +1,4 @@
-//! Facts of the machine and of a run, for results.
+//! Facts about the machine and a run, for results.
 
 use crate::Root;
 use serde_json::{Value, json};

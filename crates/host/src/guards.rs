@@ -1,5 +1,5 @@
 //! Health checks that must pass before power may be saved: complete arrays, processors whose power
-//! nobody else limits meanwhile, and files that report health.
+//! nobody else limits, and files that report health.
 
 use crate::Root;
 use crate::kept_files::KeptFiles;

@@ -1,4 +1,5 @@
-//! Taking over the machine: who acts alone, and what an earlier one left is restored first.
+//! Takes over the machine: makes sure that nobody else acts, and first restores what an earlier
+//! program left changed.
 
 use crate::lock::{Lock, LockError};
 use crate::{LinuxMachine, Root};

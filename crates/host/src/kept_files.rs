@@ -1,7 +1,7 @@
 //! Files that are read in every window, kept open.
 //!
 //! Opening a file of the kernel takes several times as long as reading it. The kernel generates the
-//! text afresh for each read from the start, so that an open file always shows the current state.
+//! text again for each read from the start, so an open file always shows the current state.
 
 use crate::root::{FILE_BYTES_MAX, Root, as_text};
 use rustix::fs::fstatfs;

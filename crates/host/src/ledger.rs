@@ -1,4 +1,4 @@
-//! Energy since the start: by the meter if there is one, and by the model.
+//! Energy since the start: according to the meter, if there is one, and to the model.
 
 use crate::price::{Price, SavedYear};
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! Linux behind the traits of the governor: where latency and utilisation come from, what can be
-//! turned, what tells power. Every path lies under a [`Root`], so that tests can hand in a folder.
+//! Implements the governor's traits for Linux: sources of latency and utilisation, knobs, and power
+//! meters. Every path is below a [`Root`], so that tests can pass in a folder.
 
 mod kept_files;
 mod root;

@@ -1,8 +1,8 @@
-//! One writer at a time: the lock on the host, and the one on the folder of a snapshot.
+//! One writer at a time: the lock on the host, and the lock on a snapshot's folder.
 //!
-//! The host's lock is on a folder of the kernel's that nobody can remove, so that two daemons with
-//! different folders still exclude each other. It holds across mount and control group namespaces;
-//! a container with a network namespace and a sysfs of its own has another one.
+//! The host's lock is on a kernel folder that nobody can remove, so two daemons with different
+//! state folders still exclude each other. It works across mount and control group namespaces; a
+//! container with its own network namespace and its own sysfs has a separate lock.
 
 use crate::topology::CPU_FOLDER;
 use crate::trust::{self, Untrusted};

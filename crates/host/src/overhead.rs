@@ -1,4 +1,4 @@
-//! What a program itself costs.
+//! The overhead of the program itself.
 
 use rustix::param::page_size;
 use rustix::time::{ClockId, clock_gettime};

@@ -1,4 +1,4 @@
-//! What saved energy is worth, by stated factors.
+//! The value of saved energy, computed with stated factors.
 
 use serde::{Deserialize, Serialize};
 use wattio_plant::{DescriptionError, require};

@@ -1,4 +1,4 @@
-//! The programs that a configuration runs, and whether root may run them.
+//! The programs that a configuration names, and whether it is safe for root to run them.
 
 use crate::config::DaemonConfig;
 use crate::machine::command::user;

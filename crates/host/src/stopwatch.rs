@@ -1,4 +1,4 @@
-//! Monotonic time for threads, which cannot be passed the time.
+//! Monotonic time for threads, to which no caller can pass the time.
 
 use std::sync::Arc;
 use std::time::Instant;

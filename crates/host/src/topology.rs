@@ -1,7 +1,7 @@
-//! The processors of the host: which are there, which share a core, a node, a frequency.
+//! The processors of the host: which exist, and which share a core, a node or a frequency.
 //!
 //! Source: `/sys/devices/system/cpu` and `/sys/devices/system/node`, as in the kernel's
-//! `Documentation/ABI/testing/sysfs-devices-system-cpu`. What a host does not tell (a virtual
+//! `Documentation/ABI/testing/sysfs-devices-system-cpu`. Whatever a host does not report (a virtual
 //! machine has no cpufreq, a small one no nodes) is absent here.
 
 use crate::Root;

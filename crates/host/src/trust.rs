@@ -1,9 +1,9 @@
-//! Whose a file is that root goes by: what others may change, they may have root do.
+//! Whether root may rely on a file: whoever can change it could make root do anything.
 //!
-//! A file or folder can be trusted when it belongs to root, to the caller or to another `owner` that
-//! is named, when neither group nor others may write to it, and when nobody else may put another one
-//! in its place: no folder on the way may be written to by others (but one like `/tmp`, where each
-//! may remove only what is his), and no link on the way was made by them.
+//! A file or folder is trusted if it belongs to root, to the caller or to another named `owner`; if
+//! neither group nor others may write to it; and if nobody else can replace it: others may not
+//! write to any folder on the path (except one like `/tmp`, where users can remove only their own
+//! files), and no link on the path was made by them.
 
 use rustix::process::{getegid, geteuid};
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! Background work of one core group: how much is due, how much may begin.
+//! Background work of one core group: how much is due, and how much may start.
 
 use crate::queue::Nanoseconds;
 

@@ -1,4 +1,4 @@
-//! What can happen in a server under a load, as the queue keeps it.
+//! The events of a server under load, as the queue stores them.
 
 use crate::queue::Packed;
 

@@ -1,4 +1,4 @@
-//! One core group: who runs, who waits, what it draws.
+//! One core group: the tasks that run and wait, and its power.
 
 use crate::queue::Nanoseconds;
 use std::collections::VecDeque;

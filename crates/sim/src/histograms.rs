@@ -1,7 +1,8 @@
 //! The histograms of all latency windows, packed.
 //!
-//! A window's histogram is a list of (bucket, count). Both are small steps from their neighbours,
-//! so they are kept as variable-length integers: two to three bytes a bucket instead of sixteen.
+//! A window's histogram is a list of (bucket, count). Both differ little from their neighbours, so
+//! the differences are stored as variable-length integers: two to three bytes a bucket instead of
+//! sixteen.
 
 /// Histograms by window, in order.
 #[derive(Clone, Debug, Default)]

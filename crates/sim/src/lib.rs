@@ -1,13 +1,13 @@
 //! A storage server, simulated event by event.
 //!
-//! [`Run`] plays a [`Load`] against a server description with a law that is handed in; this crate
-//! names none. It has no clock and touches no file: traces come as iterators of records.
+//! [`Run`] plays a [`Load`] against a server description under a law that the caller passes in;
+//! this crate knows no particular law. It has no clock and touches no files: traces are iterators
+//! of records.
 //!
-//! What is modelled: core groups with a queue each and tasks that run to completion, frequency
-//! and gating with their costs, a read cache, drives with parallelism and sleep states,
-//! background work that waits for idle cores, clients that wait for their answers. What is not:
-//! contention for memory, locks or the network, writes that outgrow the persistent memory, and
-//! anything that wears.
+//! It models core groups, each with a queue and tasks that run to completion; frequency and gating
+//! with their costs; a read cache; drives with parallelism and sleep states; background work that
+//! waits for idle cores; and clients that wait for their answers. It does not model contention for
+//! memory, locks or the network, writes that exceed the persistent memory, or wear.
 
 mod background;
 mod drive;

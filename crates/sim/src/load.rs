@@ -1,4 +1,4 @@
-//! What clients ask for.
+//! The load: the requests that clients send.
 
 use serde::Deserialize;
 use thiserror::Error;

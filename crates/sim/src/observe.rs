@@ -1,4 +1,4 @@
-//! What a law sees: differences between two readings of the engine's counters.
+//! A law's observation: the differences between two readings of the engine's counters.
 
 use crate::engine::{Engine, Totals};
 use crate::group::CoreGroup;

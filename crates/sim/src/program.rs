@@ -1,4 +1,4 @@
-//! A server description compiled into what the engine walks: one flat list of steps.
+//! A server description compiled into the flat list of steps that the engine follows.
 
 use wattio_plant::{Path, PathKind, Server, Work};
 

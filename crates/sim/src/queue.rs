@@ -1,7 +1,7 @@
 //! The event queue: a four-ary heap ordered by time.
 //!
-//! Most events schedule exactly one other. Taking an event therefore leaves a hole at the root,
-//! and the next event scheduled fills it with one pass down the heap instead of two.
+//! Most events schedule exactly one other. So removing an event leaves a hole at the root, and the
+//! next scheduled event fills it with one pass down the heap instead of two.
 
 use std::marker::PhantomData;
 

@@ -1,4 +1,4 @@
-//! A run: the engine, the loop around a law, and what they leave behind.
+//! A run: the engine, the loop around a law, and their results.
 
 use crate::background::BackgroundWork;
 use crate::engine::{Answered, new_histogram};

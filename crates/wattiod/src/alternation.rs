@@ -1,9 +1,9 @@
-//! A host's own proof: stretches of governing by turns with stretches at full speed.
+//! Measures the saving on this host: stretches of governing alternate with stretches at full speed.
 //!
-//! What the model says that is saved depends on the model. Here both are measured on the same host
-//! under its own load: each pair is a stretch of either, next to each other, in an order that is
-//! drawn, so that neither a drift nor a load that comes round can pass for an effect. The beginning
-//! of a stretch is left out, as the one before still shows in it.
+//! An estimate by the power model depends on the model. Here both kinds are measured on the same
+//! host under its own load. A pair is one stretch of each kind, back to back, in random order, so
+//! that neither a drift nor a cycle of the load can pass for an effect. The beginning of a stretch
+//! is left out, because the previous one still affects it.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

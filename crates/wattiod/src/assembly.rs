@@ -1,4 +1,4 @@
-//! From a configuration to the parts of a governor on this host.
+//! Builds the parts of a governor on this host from a configuration.
 
 use crate::application::{self, ApplicationParts, GroupInfo};
 use crate::compared::Compared;

@@ -1,7 +1,7 @@
-//! Another law in shadow mode: what it would have done with the same requests.
+//! A second law in shadow mode, for comparison: what it would have done with the same requests.
 //!
-//! It is driven by a driver of its own over the same model of this host, and is shown the windows
-//! that the first law's driver cut.
+//! It has its own driver over the same model of this host, and sees the windows of the first law's
+//! driver.
 
 use crate::shadow::view;
 use crate::status::ComparedStatus;

@@ -1,9 +1,9 @@
-//! The keeper: a process beside a daemon that acts. It puts everything back where the daemon cannot
-//! any more, because something killed it, or stopped it by a signal while it held the host back.
+//! The keeper: a process beside a daemon that acts. It restores everything if the daemon no longer
+//! can, because something killed it, or stopped it by a signal while it held the host back.
 //!
-//! It is this program itself, as `wattiod restore --after PID`: it waits for the daemon's end, and
-//! then restores as an operator would. Each of the two starts nothing without the other knowing: the
-//! daemon ends its keeper once everything is back, and starts another where somebody killed it.
+//! It is this program itself, run as `wattiod restore --after PID`: it waits for the daemon to end,
+//! and then restores as an operator would. The daemon ends its keeper once everything is restored,
+//! and starts another if somebody killed it.
 
 use crate::log::log;
 use crate::pulse::Pulse;

@@ -1,4 +1,4 @@
-//! The parts of the daemon. `main.rs` reads arguments and puts them together.
+//! The parts of the daemon. `main.rs` reads the arguments and puts the parts together.
 
 pub mod alternation;
 pub mod application;

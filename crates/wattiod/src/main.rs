@@ -1,4 +1,4 @@
-//! The daemon: watches a storage host, says what it would save, and saves it.
+//! The daemon: watches a storage host, reports what it would save, and saves it.
 
 mod cli;
 

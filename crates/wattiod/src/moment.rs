@@ -1,4 +1,4 @@
-//! What the page keeps of the last minutes.
+//! The last minutes, as kept for the page.
 
 use crate::status::{GroupStatus, Status};
 use serde::Serialize;

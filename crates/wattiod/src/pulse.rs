@@ -1,6 +1,6 @@
-//! The daemon's pulse, by which its keeper knows that it is not stopped without looking: a timer that
-//! both have. The daemon puts it off each time that it comes round; the keeper is woken by the kernel
-//! once it did not. To look twice a second cost a quarter of what governing 128 cores does.
+//! The daemon's pulse, by which its keeper knows, without polling, that the daemon is not stopped:
+//! a timer that both share. The daemon resets it in each cycle; if it does not, the kernel wakes
+//! the keeper. Polling twice a second would cost a quarter of what governing 128 cores does.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::time::{

@@ -1,10 +1,11 @@
-//! Shadow mode: the law's loop, closed over a model of this host.
+//! Shadow mode: the law's control loop, closed over a model of this host.
 //!
 //! The host runs at full speed and is measured there. Once a model fits those measurements
-//! ([`wattio_model::HostModel`]), the law is shown what the model says the same load would meet
-//! with the setting that the law asked for; until then it is shown nothing, and saves nothing. How
-//! far the model is off is measured on windows that were kept out of the fit. They are windows at
-//! full speed: what fewer cores would do is only the model's prediction, and remains an estimate.
+//! ([`wattio_model::HostModel`]), the law sees what, according to the model, the same load would
+//! experience with the setting that the law asked for. Until then it sees nothing, and saves
+//! nothing. The model's error is measured on windows that were kept out of the fit. These are
+//! windows at full speed: what fewer cores would do is only the model's prediction, and remains an
+//! estimate.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use wattio_governor::ShadowModel;

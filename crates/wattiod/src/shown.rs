@@ -1,4 +1,4 @@
-//! What the daemon shows, and to whom: page, metrics and control socket.
+//! What the daemon shows, and to whom: the page, the metrics and the control socket.
 
 use crate::assembly::{BadInput, Source};
 use crate::control::Wattiod;

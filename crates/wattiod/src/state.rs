@@ -1,4 +1,4 @@
-//! Taking over the machine: what an earlier daemon left is restored first.
+//! Takes over the machine: first restores what an earlier daemon left changed.
 
 use crate::keeper;
 use crate::log::detail;

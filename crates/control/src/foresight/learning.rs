@@ -1,5 +1,5 @@
-//! What foresight learns from a window: the work, the latency at full speed, the loss, and which
-//! sources to trust.
+//! What foresight learns from a window: the work, the latency at full speed, the loss, and how far
+//! to trust the model.
 
 use super::choice::{Demand, Features, Menu};
 use super::doubt::Unknown;

@@ -1,4 +1,4 @@
-//! What is known of one knob: pairs of stretches with and without it.
+//! What is known about one knob: pairs of stretches with and without it.
 
 use crate::effect::Interval;
 use std::collections::VecDeque;

@@ -1,15 +1,15 @@
-//! Which of the knobs that only follow the law are used, best first: those that save most watts for
-//! each microsecond that they add to the mean latency, as measured on this host.
+//! Decides which of the knobs that only follow the law to use. The best come first: those that, as
+//! measured on this host, save most watts for each microsecond that they add to the mean latency.
 //!
-//! A knob such as turbo has two values, and the law does not reckon with it. While the law's own
-//! setting stands still, one of them is let go for some windows and taken up again, which makes a pair:
-//! the windows on both sides, with the knob, and those between, without. So a steady drift of the load
-//! cancels, and what differs is the knob's. Being let go is full speed, so nobody gets
-//! less than was asked for, however wrong a guess is.
+//! A knob such as turbo has two values, and the law does not account for it. While the law's own
+//! setting does not change, one such knob is released for a few windows and then acts again. This
+//! makes a pair: the windows on both sides, with the knob, and those between, without. So a steady
+//! drift of the load cancels, and the difference is due to the knob. A released knob is as at full
+//! speed, so clients never get less than the law asked for, however wrong a guess is.
 //!
-//! `value = (P_without - P_with) / max(L_with - L_without, 1 us)`, by means over pairs; which knob
-//! fits is asked in this order, and what they add must stay within what the bound leaves above the
-//! latency at full speed. Without a meter nothing is tried, and all follow as configured.
+//! `value = (P_without - P_with) / max(L_with - L_without, 1 us)`, with means over pairs. Knobs are
+//! admitted in this order as long as the latency that they add together fits between full speed's
+//! latency and the bound. Without a meter nothing is tried, and all knobs act as configured.
 
 mod evidence;
 

@@ -1,5 +1,5 @@
-//! The only code that writes to a machine: saves before the first write, reads back after each,
-//! releases what others change, and restores.
+//! The only code that writes to a machine. It saves the old value before the first write, reads
+//! back each write, lets go of places that others change, and restores.
 
 mod held;
 mod outcome;

@@ -1,5 +1,5 @@
-//! Places that writes elsewhere change as a side effect: put back once their cause is gone, and let go
-//! of then, as whoever changes them later means it.
+//! Places that change as a side effect of writes elsewhere. They are restored once the cause is
+//! gone, and then no longer held: whoever changes them later does so on purpose.
 
 use super::{Held, RestorableWriter, Written};
 use crate::knob::Address;

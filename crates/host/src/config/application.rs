@@ -1,4 +1,4 @@
-//! The applications of a configuration: one without a name, or several with theirs.
+//! The applications of a configuration: one without a name, or several with names.
 
 use super::{DaemonConfig, PolicyConfig};
 use crate::groups::GroupConfig;

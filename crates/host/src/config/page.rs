@@ -1,4 +1,4 @@
-//! Where page and metrics are served, and to whom.
+//! The address of the page and the metrics, and who may see them.
 
 use serde::Deserialize;
 use std::net::SocketAddr;

@@ -4,10 +4,10 @@
 //! active ones if none of its own is; one that was pinned outside the group's cores is left alone.
 //! A process or thread that fits two groups belongs to the first.
 //!
-//! All processes of the host are searched when one that was known ended, soon after that, as a server
-//! takes a while to come back, when cores are given back or the first ones taken, and now and then: one
-//! that is born to a known one inherits its cores, and can wait until there are more. Now and then all are
-//! asked for their names, in between those that came since.
+//! The knob searches all processes of the host when a known one has ended, again soon after that (a
+//! server takes a while to come back), when cores are given back or the first ones are taken, and
+//! now and then: a child of a known process inherits its cores, and can wait until there are more.
+//! Now and then it reads the names of all processes; in between, only those of new ones.
 
 use super::Opened;
 use crate::Root;

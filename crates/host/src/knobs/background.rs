@@ -1,15 +1,16 @@
 //! `background`: how fast background work runs, and whether it runs at all.
 //!
-//! The law budgets work whose progress is reported (`[background] kind = "md"`). Other work is not
-//! reported, so `pace_while_saving` says how much it is slowed while the law saves.
+//! The law budgets work whose progress is reported (`[background] kind = "md"`). Nothing reports
+//! the progress of other work, so `pace_while_saving` says how much it is slowed while the law
+//! saves.
 //!
-//! A knob can only slow down what runs by itself: it takes the budget as a share of the rate at
-//! which work becomes due, its pace. At 1 everything stays as it was found. Below 1 arrays' resync
-//! limits and control groups' weights are that part of what was found; limits, so the work is no
-//! faster than that. At 0 they are at the least that the kernel takes, control groups are frozen
-//! and commands pause.
+//! A knob can only slow down work that runs by itself. It expresses the budget as a share of the
+//! rate at which work becomes due: the pace. At 1 everything stays as it was found. Below 1, the
+//! arrays' resync limits and the control groups' weights are set to that share of their old values;
+//! limits, so the work may be slower than that. At 0 they are set to the kernel's minimum, control
+//! groups are frozen and commands pause.
 //!
-//! A service that restarts gets a new control group, which is looked for now and then.
+//! A service that restarts gets a new control group; the knob looks for it now and then.
 
 use super::Opened;
 use super::table::{KnobFile, files_of};

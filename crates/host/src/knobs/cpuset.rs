@@ -1,11 +1,11 @@
 //! `cpu.cpuset`: keeps each group's control group on the group's active cores.
 //!
-//! With version 2 one file is written. Version 1 does not let a control group have fewer cores than
-//! one below it, so that those below are narrowed with it, before it and each to its own cores
-//! where it has any of the active ones; a control group created below while the group is narrow
-//! keeps what it was created with.
+//! With version 2, one file is written. Version 1 does not allow a control group to have fewer
+//! cores than one below it. So the groups below are narrowed first, each to its own cores if any of
+//! those are active. A control group that is created below while the group is narrow keeps the
+//! cores that it was created with.
 //!
-//! A service that restarts gets a new control group, which is looked for now and then.
+//! A service that restarts gets a new control group; the knob looks for it now and then.
 
 use super::Opened;
 use crate::Root;

@@ -1,10 +1,12 @@
-//! What the kernel changes when a processor goes offline, and does not change back when it returns.
+//! Settings that the kernel changes when a processor goes offline, and does not change back when it
+//! returns.
 //!
-//! - A thread that may run nowhere else may then run everywhere, and keeps that.
-//! - An interrupt that goes nowhere else is moved, and stays there (`migrate_one_irq` in
-//!   `kernel/irq/cpuhotplug.c`; those that drivers spread over processors return by themselves).
-//! - The cpufreq governor `userspace` takes the frequency that the processor comes back with for
-//!   the one that it was told.
+//! - A thread that may run on no other processor is then allowed to run everywhere, and stays so.
+//! - An interrupt that goes to no other processor is moved, and stays there (`migrate_one_irq` in
+//!   `kernel/irq/cpuhotplug.c`; interrupts that drivers spread over processors return by
+//!   themselves).
+//! - The cpufreq governor `userspace` mistakes the frequency that the processor comes back with for
+//!   the one that was set.
 //! - A version 1 control group loses the processor from its set.
 
 use crate::Root;

@@ -1,17 +1,17 @@
 //! `cpu.frequency`: the frequency of the active cores.
 //!
-//! Cores that change frequency together run at the highest that any active one of them needs; where
-//! none is active, at the lowest there is. The operator's own limits hold: nothing goes below
+//! Cores that change frequency together run at the highest frequency that any active one of them
+//! needs, or, if none is active, at the lowest. The operator's own limits hold: nothing goes below
 //! `scaling_min_freq` or above `scaling_max_freq` as they were found. Under the governor
-//! `userspace` the frequency itself is set (`scaling_setspeed`), under any other a cap
-//! (`scaling_max_freq`), below which the governor goes on choosing. That is so in the active mode of
-//! intel_pstate and amd-pstate too, whose governors are `performance` and `powersave`: both keep
-//! within the limits.
+//! `userspace` the knob sets the frequency itself (`scaling_setspeed`); under any other governor it
+//! sets a cap (`scaling_max_freq`), below which the governor goes on choosing. This includes the
+//! active mode of intel_pstate and amd-pstate, whose governors `performance` and `powersave` both
+//! keep within the limits.
 //!
-//! Somebody may raise `scaling_min_freq` meanwhile, and means it: nothing goes below it from then on.
-//! The kernel lets a cap win over a minimum and shows the cap in place of the minimum
-//! (`cpufreq_verify_within_limits`), so a minimum that has risen as far as the cap is looked at
-//! again without the cap. One that is raised while the cap stands at the old minimum does not show
+//! If somebody raises `scaling_min_freq` meanwhile, that is taken as intended: nothing goes below
+//! it from then on. In the kernel a cap wins over a minimum, and the cap is shown in place of the
+//! minimum (`cpufreq_verify_within_limits`). So a minimum that has risen to the cap is read again
+//! without the cap. A minimum that is raised while the cap is at the old minimum does not show
 //! before the cap rises again.
 
 use super::Opened;

@@ -1,13 +1,14 @@
 //! `cpu.idle`, `cpu.latency`: how deeply idle cores sleep.
 //!
-//! Deeper states draw less and take longer to leave. The kernel's default allows all of them, and so
-//! does a host that nobody tuned: there "full performance" includes the exit latency of the deepest
-//! (some 100 us), and there is nothing to save here. These knobs are for a host whose idle cores are kept
-//! shallow, because its operator wants that at full speed and not always.
+//! Deeper states draw less and take longer to leave. The kernel's default, and so a host that
+//! nobody tuned, allows all of them: there "full performance" includes the exit latency of the
+//! deepest state (some 100 us), and these knobs save nothing. They are for hosts whose idle cores
+//! are kept in shallow states, but whose operator wants that only at full speed.
 //!
-//! `cpu.idle` switches states (`cpuidle/stateN/disable`) of the groups' cores alone. `cpu.latency` holds
-//! `/dev/cpu_dma_latency` open, for all processors of the host; when the process ends, however it
-//! does, the kernel lets go: it fails towards the kernel's default, in which states are deep.
+//! `cpu.idle` switches states (`cpuidle/stateN/disable`) of the groups' cores only. `cpu.latency`
+//! holds `/dev/cpu_dma_latency` open, for all processors of the host. When the process ends, for
+//! whatever reason, the kernel drops the request: the fallback is the kernel's default, with deep
+//! states.
 
 use super::Opened;
 use super::saving_knob::{Place, SavingKnob, cores_of, read};

@@ -1,14 +1,15 @@
 //! The knobs.
 //!
-//! A knob is a `Config` (its table in the daemon's file), which looks at the host once when it is
-//! opened and says what is missing, and a struct behind the governor's trait [`Knob`], which turns
-//! a setting into values and writes nothing. Files, units and ranges stand in `files.toml`. To add
-//! one that acts while there are no requests, add its files there and a few lines to `idle.rs`; for
-//! one with two values, while saving and at full speed, copy `turbo.rs`; for any other copy
-//! `frequency.rs`; then list it here and in the table of `docs/wattiod.md`, which a test compares.
+//! A knob has two parts: a `Config` (its table in the daemon's file), which looks at the host once
+//! when it is opened and says what is missing, and a struct that implements the governor's trait
+//! [`Knob`], which turns a setting into values and writes nothing. Files, units and ranges are in
+//! `files.toml`. To add a knob that acts while there are no requests, add its files there and a few
+//! lines to `idle.rs`; for one with two values, while saving and at full speed, copy `turbo.rs`;
+//! for any other, copy `frequency.rs`. Then list it here and in the table of `docs/wattiod.md`,
+//! which a test compares.
 //!
-//! Open knobs on a machine that is as its operator wants it: after what a crash left behind is
-//! restored, and after other knobs let go.
+//! Open knobs only while the machine is as its operator wants it: after what a crash left behind is
+//! restored, and after other knobs have let go.
 
 mod affinity;
 mod background;

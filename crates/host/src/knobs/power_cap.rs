@@ -1,8 +1,8 @@
-//! `power.cap`: a limit on what processor packages may draw, kept by the processor itself.
+//! `power.cap`: a limit on the power of processor packages, which the processor itself enforces.
 //!
 //! RAPL's `long_term` limit of each package (`powercap/intel-rapl:N`), or the caps of a hwmon chip
-//! (`powerN_cap`). How slow the processor becomes under it is the processor's own choice, so no model
-//! here predicts what it costs. A limit that stands lower already is left alone, on or off.
+//! (`powerN_cap`). The processor decides how slow it gets under the limit, so no model here
+//! predicts the cost. A limit that is lower already is left alone, on or off.
 
 use super::Opened;
 use super::saving_knob::{Place, SavingKnob, check_others, packages, packages_of, read};

@@ -1,11 +1,11 @@
-//! `cpu.epp`, `cpu.epb`: what a processor that chooses its own frequency prefers, energy or
+//! `cpu.epp`, `cpu.epb`: whether a processor that chooses its own frequency favours energy or
 //! performance.
 //!
 //! `energy_performance_preference` belongs to a frequency policy (HWP of Intel, CPPC of AMD, in the
 //! active mode of intel_pstate and amd-pstate), `energy_perf_bias` to a processor (older Intel, and
-//! beside HWP). Both are hints: they move how fast a core speeds up under load and not the limits
-//! that it keeps within, so no model here predicts what they save. Whoever prefers energy more than
-//! the configuration asks for is left alone.
+//! beside HWP). Both are hints: they change how fast a core speeds up under load, but not its
+//! limits, so no model here predicts what they save. A value that favours energy more than the
+//! configuration asks for is left alone.
 
 use super::Opened;
 use super::saving_knob::{Place, SavingKnob, check_others, cores_of, read};

@@ -1,9 +1,10 @@
-//! What knobs share that hold one value while power is saved and another, or the one that was
-//! found, at full speed.
+//! Common to knobs that hold one value while power is saved and another, or the one that was found,
+//! at full speed.
 //!
-//! Their values do not depend on how far the law slows things: any group with fewer cores or a lower
-//! frequency than it has, or drives that may sleep, is saving. Where an application is at full speed,
-//! what its cores share stays as at full speed, and so does a knob that a setting holds back.
+//! Their values do not depend on how far the law slows things down: it counts as saving if any
+//! group has fewer cores or a lower frequency than it could have, or drives may sleep. If an
+//! application is at full speed, whatever its cores share stays as at full speed; so does a knob
+//! that a setting holds back.
 
 use crate::Root;
 use crate::groups::Group;

@@ -1,12 +1,12 @@
 //! `cpu.turbo`: no frequencies above the nominal one while power is saved.
 //!
-//! Where a driver has turbo frequencies that its cap does not reach (acpi-cpufreq on AMD, which boosts
-//! above the highest step), this is the only way to leave them; elsewhere it keeps the cores that the
-//! law leaves at full frequency out of their least efficient range. The kernel shows the frequency
-//! limits moved with it, so that `cpu.frequency`'s are saved before; turbo goes after these when
-//! slowing down and returns before them when speeding up.
+//! If a driver has turbo frequencies that its cap does not cover (acpi-cpufreq on AMD, which boosts
+//! above the highest step), this is the only way to leave them. Elsewhere it keeps the cores that
+//! the law leaves at full frequency out of their least efficient range. Turbo also moves the
+//! frequency limits that the kernel shows, so those of `cpu.frequency` are saved first. Turbo goes
+//! off after they are lowered, and on before they are raised.
 //!
-//! A policy's own switch (`cpufreq/policyN/boost`) is taken before the one for all.
+//! A policy's own switch (`cpufreq/policyN/boost`) is preferred to the one for all processors.
 
 use super::Opened;
 use super::saving_knob::{Place, SavingKnob, check_others, cores_of, read};

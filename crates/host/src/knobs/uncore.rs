@@ -1,10 +1,10 @@
-//! `uncore.frequency`: a cap on the frequency of what the cores of a socket share: mesh, last level
-//! cache, memory controller.
+//! `uncore.frequency`: a cap on the frequency of the parts that the cores of a socket share: mesh,
+//! last level cache, memory controller.
 //!
 //! `intel_uncore_frequency` has a folder for each die (`package_00_die_00`), or for each cluster of
-//! newer processors (`uncore00`, with a `package_id`). It does not say how requests depend on it, so
-//! no model here predicts what it costs; what a cap below the minimum that stands would mean differs
-//! by kernel, so the minimum goes before it and returns after it.
+//! newer processors (`uncore00`, with a `package_id`). It does not show how requests depend on it,
+//! so no model here predicts the cost. The effect of a cap below the current minimum differs
+//! between kernels, so the minimum is lowered before the cap and raised after it.
 
 use super::Opened;
 use super::saving_knob::{Place, SavingKnob, check_others, packages, packages_of, read};

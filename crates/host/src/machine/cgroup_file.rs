@@ -1,8 +1,8 @@
 //! `cgroup:…/cpu.weight@INODE`: a file of a control group that holds one value.
 //!
 //! The inode is that of the group's folder. A service that restarts gets a new control group of the
-//! same name with values of its own; the old one is gone, and nothing of it is left to restore. The
-//! kernel does not give an inode of this file system to the next group.
+//! same name with its own values; the old one is gone, and there is nothing left to restore. The
+//! kernel does not reuse an inode of this file system for the next group.
 
 use super::{AccessError, file};
 use crate::Root;

@@ -1,4 +1,4 @@
-//! Where the control groups of each controller lie. Source: `/proc/mounts` and
+//! Finds the control groups of each controller. Source: `/proc/mounts` and
 //! `Documentation/admin-guide/cgroup-v1`, `cgroup-v2.rst`.
 
 use crate::Root;

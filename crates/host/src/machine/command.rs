@@ -3,8 +3,8 @@
 //!
 //! Only commands of the configuration run: by absolute path, without a shell, as the user named
 //! there, with an empty environment, and no longer than their timeout. What they print to stderr
-//! goes to the daemon's. Both must do no harm when run twice: a restore after a crash, which does
-//! not know how far the daemon came, runs `resume` once more.
+//! goes to the daemon's. Running either command twice must do no harm: a restore after a crash
+//! cannot know how far the daemon got, and runs `resume` again.
 
 use super::error::AccessError;
 use super::program::{Budget, Program};

@@ -3,13 +3,13 @@
 //! The inode is that of the group's folder, as of every file of a control group: see
 //! [`super::cgroup_file`].
 //!
-//! - Version 2: the empty list means "those of the parent". The kernel does not take it back where
-//!   there are tasks (ENOSPC, as on Linux 6.1 and 6.18); all processors that there can ever be mean
-//!   the same to it, are written instead, and count as the same. The file keeps what was asked
-//!   for; `cpuset.cpus.effective` says what is in force.
-//! - Version 1 (`cpuset.effective_cpus` lies beside): the empty list means that no task can run,
-//!   and the kernel does not take it where there are tasks. Here a core that goes offline is
-//!   struck from the file for good.
+//! - Version 2: the empty list means "those of the parent". The kernel refuses to set it again if
+//!   the group has tasks (ENOSPC, as on Linux 6.1 and 6.18). The list of all possible processors
+//!   has the same effect, so it is written instead, and counts as equal. The file keeps what was
+//!   written; `cpuset.cpus.effective` shows what is in force.
+//! - Version 1 (recognised by `cpuset.effective_cpus` in the same folder): the empty list means
+//!   that no task can run, and the kernel refuses it if the group has tasks. A core that goes
+//!   offline is removed from the file for good.
 
 use super::cgroup_file::{self, check_inode, inode, put};
 use super::{AccessError, file};

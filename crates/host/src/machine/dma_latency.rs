@@ -1,9 +1,9 @@
-//! `dma-latency:/dev/cpu_dma_latency`: the longest that processors may take to wake, asked for as
-//! long as the file is open.
+//! `dma-latency:/dev/cpu_dma_latency`: the longest that processors may take to wake; the request
+//! holds as long as the file is open.
 //!
-//! The value is a number of microseconds, or `released` when this process asks for nothing. The
-//! kernel takes the least of what all ask for, and forgets what a process asked for when it ends:
-//! there is nothing to restore after a crash. Source: `Documentation/power/pm_qos_interface.rst`.
+//! The value is a number of microseconds, or `released` if this process requests nothing. The
+//! kernel uses the smallest of all requests, and drops a process's request when it ends, so there
+//! is nothing to restore after a crash. Source: `Documentation/power/pm_qos_interface.rst`.
 
 use super::error::AccessError;
 use crate::Root;

@@ -4,7 +4,7 @@
 //! It runs only for the configured drives, as the daemon's own user.
 //!
 //! An admin command may wake a sleeping drive, so the drive is queried after each write and
-//! otherwise once a minute: a change by somebody else is seen that much later.
+//! otherwise once a minute: a change by somebody else may be noticed that much later.
 
 use super::error::AccessError;
 use super::program::{Budget, Program};

@@ -1,8 +1,8 @@
 //! Running a program: by absolute path, without a shell, with an empty environment, and no longer
 //! than its timeout. What it prints to stderr goes to the daemon's.
 //!
-//! The loop waits for programs. Those of one tick share a [`Budget`], so that a hanging program
-//! holds the loop no longer than one timeout, however often it is called.
+//! The control loop waits for programs. The programs of one tick share a [`Budget`], so that a
+//! hanging program holds up the loop for no longer than one timeout, however often it is called.
 
 use super::error::AccessError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -1,7 +1,7 @@
 //! Power sensors: `/sys/class/hwmon/hwmon*/power*_average` and `power*_input`, in microwatts.
 //!
-//! Source: kernel `Documentation/hwmon/sysfs-interface.rst`. A sensor that has both is read by its
-//! average, which misses nothing between two readings.
+//! Source: kernel `Documentation/hwmon/sysfs-interface.rst`. If a sensor has both, its average is
+//! read, which misses nothing between two readings.
 
 use super::MeterInfo;
 use super::attribute::Attribute;

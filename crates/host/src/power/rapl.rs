@@ -2,8 +2,9 @@
 //!
 //! A package holds its cores and uncore, so those are never added to it. The memory (`dram`) is
 //! listed under its package and is not part of it. `psys` is the whole platform and holds
-//! everything. `rapl:sum` is all packages and their memory. The same zones reached through memory
-//! (`intel-rapl-mmio`) are left out. Source: kernel `Documentation/power/powercap/powercap.rst`.
+//! everything. `rapl:sum` is all packages and their memory. The same zones accessed through
+//! memory-mapped I/O (`intel-rapl-mmio`) are left out. Source: kernel
+//! `Documentation/power/powercap/powercap.rst`.
 
 use super::MeterInfo;
 use super::attribute::{Attribute, number};

@@ -1,4 +1,4 @@
-//! Processes that match a pattern, searched for again and again.
+//! A repeated search for processes that match a pattern.
 
 use super::{ProcessId, ProcessPattern, find_among, numbered};
 use crate::Root;

@@ -1,4 +1,4 @@
-//! Which processes belong to a group.
+//! Patterns that select the processes of a group.
 
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-//! Threads that poll: busy without end, and never waiting for anything.
+//! Threads that poll: always busy, and never waiting for anything.
 //!
 //! To the kernel their cores are fully used whatever the load, so utilisation must come from the
 //! server itself. Between two looks a poller ran in user mode nearly all the time and hardly ever

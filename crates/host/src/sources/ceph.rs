@@ -1,7 +1,7 @@
 //! Latency of operations of Ceph OSDs, from their admin sockets.
 //!
-//! `perf dump` tells count and sum of `op_latency`: client operations from their arrival at the OSD
-//! to the reply, replication included, the client's network not. Several OSDs are summed.
+//! `perf dump` reports count and sum of `op_latency`: client operations from their arrival at the
+//! OSD to the reply, including replication but not the client's network. Several OSDs are summed.
 
 use super::differences::{Differences, Totals, sum_windows};
 use super::polled::{Polled, at_least, interval};

@@ -1,4 +1,4 @@
-//! From ticks of cores to the use of groups.
+//! Computes the use of groups from the ticks of cores.
 
 use wattio_governor::{Cpus, GroupUse};
 

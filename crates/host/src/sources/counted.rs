@@ -1,4 +1,5 @@
-//! What the kernel counts of several things in one file: their reads and writes, bytes, milliseconds.
+//! Kernel files that count the reads and writes, bytes and milliseconds of several devices or
+//! mounts.
 
 use super::differences::{Differences, Totals, sum_windows};
 use super::interpolated::InterpolatedSum;

@@ -1,4 +1,4 @@
-//! From growing counters to what happened in a window.
+//! Computes what happened in a window from growing counters.
 
 use std::cmp::Ordering;
 use wattio_governor::{LatencySample, SourceError};

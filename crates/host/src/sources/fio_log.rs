@@ -1,8 +1,9 @@
 //! Latency from fio's logs, for tests: `--write_lat_log` with one line for each request.
 //!
-//! fio must not average (`log_avg_msec`, or each line would count as one request); it writes its
-//! logs when a job ends. Lines are `time ms, latency ns, direction, block size, offset` and newer
-//! ones more; trims are left out. Reading begins at the end of the log as it is found.
+//! fio must not average (with `log_avg_msec`, each averaged line would count as one request); it
+//! writes its logs when a job ends. Lines are `time ms, latency ns, direction, block size, offset`,
+//! with more fields in newer versions; trims are left out. Reading begins at the end of the log as
+//! it is found.
 
 use super::followed::Followed;
 use super::tally::Tally;

@@ -1,4 +1,4 @@
-//! A log that grows, read line by line where it was left.
+//! A growing log, read line by line from where the last read ended.
 
 use crate::Root;
 use std::fs::{File, Metadata};

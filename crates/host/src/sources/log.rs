@@ -1,7 +1,7 @@
 //! Latency from a server's log of requests: nginx's `$request_time`, HAProxy's `%Tt`.
 //!
-//! Each line that has a number right after a text of your choice counts as one request. Servers log a
-//! request when it is over, mostly in whole milliseconds: what takes less is coarse here.
+//! Each line that has a number right after a text of your choice counts as one request. Servers log
+//! a request when it is over, mostly in whole milliseconds, so shorter latencies are coarse.
 
 use super::followed::Followed;
 use super::polled::{Polled, interval};

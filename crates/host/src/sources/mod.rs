@@ -1,8 +1,8 @@
-//! Where latency, utilisation and the progress of background work come from.
+//! The sources of latency, utilisation and the progress of background work.
 //!
-//! A source is a `Config` (its table in the daemon's file), a pure parser of what the host says,
-//! and a struct behind the governor's trait. To add one, copy `diskstats.rs` (read at once) or
-//! `ceph.rs` (asked for in a thread of its own), and list it here.
+//! A source consists of a `Config` (its table in the daemon's file), a pure parser of the host's
+//! text, and a struct that implements the governor's trait. To add one, copy `diskstats.rs` (read
+//! in place) or `ceph.rs` (queried in its own thread), and list it here.
 
 pub mod ceph;
 pub mod cores;

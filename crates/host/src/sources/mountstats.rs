@@ -1,8 +1,8 @@
 //! Latency of NFS as this host's kernel sees it as a client, from `/proc/self/mountstats`.
 //!
-//! It is the time from a READ or WRITE request's start to its end: its wait in the kernel's queue, the
-//! network, the server, and requests that were sent again. What the page cache answers, and operations
-//! on names and attributes, are not in it. The kernel prints whole milliseconds; within a millisecond
+//! It is the time from a READ or WRITE request's start to its end: its wait in the kernel's queue,
+//! the network, the server, and retransmissions. It leaves out whatever the page cache answers, and
+//! operations on names and attributes. The kernel prints whole milliseconds; within a millisecond
 //! the sum is interpolated with the last mean, see `interpolated.rs`.
 
 use super::counted::{Counted, Counters};

@@ -1,4 +1,4 @@
-//! A source that may block, polled by a thread of its own.
+//! A source that may block, polled in its own thread.
 
 use super::worker::Worker;
 use crate::Stopwatch;

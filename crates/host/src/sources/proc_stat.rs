@@ -1,6 +1,6 @@
 //! Utilisation of cores from `/proc/stat`.
 //!
-//! What counts as what, over the active cores of a group:
+//! How the kernel's columns are counted, over the active cores of a group:
 //!
 //! | the kernel's column | here |
 //! |---|---|
@@ -10,9 +10,9 @@
 //! | steal (the hypervisor ran others) | neither used nor there: the share is of the rest |
 //! | guest, guest_nice | already in user and nice |
 //!
-//! The kernel counts in ticks of 10 ms: a window of 50 ms knows a core's use to a fifth. A core
-//! that polls an empty queue is busy to the kernel: for such servers take `exec` or `spdk`.
-//! A core that is off tells nothing and is left out of the share.
+//! The kernel counts in ticks of 10 ms, so a window of 50 ms shows a core's use in steps of a
+//! fifth. A core that polls an empty queue looks busy to the kernel: for such servers use `exec` or
+//! `spdk`. A core that is off reports nothing and is left out of the share.
 
 use super::cores::{Cores, Reading, Ticks};
 use crate::Root;

@@ -1,10 +1,10 @@
-//! Tasks that wait for a core, reported by the servers themselves: a gauge of each group's queue on
-//! a metrics page, beside the source of utilisation.
+//! Tasks that wait for a core, as reported by the servers themselves: a gauge of each group's queue
+//! on a metrics page, in addition to the source of utilisation.
 //!
 //! The kernel does not know them. Its run queues hold threads that are ready to run, while a
-//! server's requests wait in queues of its own; pressure (`/proc/pressure/cpu`) is a share of time
-//! and no number of tasks; `/proc/schedstat` tells a mean over all tasks, background ones too, and
-//! only where the kernel was built for it and it was switched on.
+//! server's requests wait in its own queues. Pressure (`/proc/pressure/cpu`) is a share of time,
+//! not a number of tasks. `/proc/schedstat` gives a mean over all tasks, including background ones,
+//! and only if the kernel was built with it and has it switched on.
 
 use super::polled::interval;
 use super::prometheus::gauge::{self, Gauge};

@@ -1,9 +1,9 @@
 //! Latency of commands of a Redis or Valkey server, from its own statistics.
 //!
-//! `INFO commandstats` counts calls and microseconds of each command. That is the time in which the
-//! server worked on it: what a command waits for its turn, as one thread serves all clients, and the
-//! network are NOT in it. With fewer cores or a lower frequency the work itself takes longer, which is
-//! seen; a queue before it is not.
+//! `INFO commandstats` counts calls and microseconds of each command. This is the time that the
+//! server worked on it. It does NOT include the network, or the time that a command waits for its
+//! turn (one thread serves all clients). With fewer cores or a lower frequency the work itself
+//! takes longer, which shows here; a queue in front of it does not.
 
 use super::differences::{Differences, Totals};
 use super::polled::{Polled, at_least, interval};

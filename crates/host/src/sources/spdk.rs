@@ -1,5 +1,5 @@
-//! Utilisation of an SPDK target's cores from the target itself: its reactors poll, so to the
-//! kernel they are always busy.
+//! Utilisation of an SPDK target's cores, as reported by the target itself: its reactors poll, so
+//! to the kernel they always look busy.
 //!
 //! JSON-RPC 2.0 over the target's UNIX socket, method `framework_get_reactors`: ticks that each
 //! reactor spent busy (a poller had work) and idle. All of it counts for clients. Built from SPDK's

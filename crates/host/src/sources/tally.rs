@@ -1,4 +1,4 @@
-//! Sums single requests into a sample with a histogram.
+//! Collects single requests into a sample with a histogram.
 
 use wattio_governor::LatencySample;
 use wattio_law::LatencyHistogram;

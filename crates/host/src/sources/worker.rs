@@ -1,4 +1,4 @@
-//! A thread that does slow work periodically, and its last result.
+//! A thread that periodically does slow work, and its last result.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};

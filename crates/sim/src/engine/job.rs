@@ -1,4 +1,4 @@
-//! A request on its way, the run's sums, and how service times spread.
+//! A request in progress, the run's totals, and the spread of service times.
 
 use crate::queue::Nanoseconds;
 use rand::{RngExt, SeedableRng};

@@ -1,4 +1,4 @@
-//! The event-driven server: requests walk their steps, cores and drives serve them.
+//! The event-driven server: requests go through their steps, and cores and drives serve them.
 
 mod job;
 mod service;

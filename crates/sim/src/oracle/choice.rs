@@ -1,7 +1,8 @@
 //! The choice of one offer for each slot at given prices.
 //!
-//! Background work that is put off is owed, is never done before it is due, and may be owed only so
-//! long: the best way through the slots is a dynamic program over the work owed.
+//! Background work that is postponed is owed. It is never done before it is due, and may be owed
+//! for a limited time only. So the best path through the slots is found by a dynamic program over
+//! the work owed.
 
 use super::promises::{Excess, PROMISES_MAX};
 

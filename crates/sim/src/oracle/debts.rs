@@ -1,9 +1,10 @@
-//! Whose fault a queue is.
+//! Which slot is to blame for a queue.
 //!
-//! A slot that falls behind leaves requests to the next one, which pays for them. So that a choice
-//! by slots sees who caused what, a slot is charged for the requests that it leaves and credited
-//! for those that it found, at what they wait until a server at full speed has worked them off: a
-//! fluid with the run's arrivals and the server's capacity. Over a run charges and credits cancel.
+//! A slot that falls behind leaves requests to the next one, which pays for them. To let a choice
+//! by slots see the cause, a slot is charged for the requests that it leaves and credited for those
+//! that it found. The price is how long they wait until a server at full speed has worked them off,
+//! computed as a fluid with the run's arrivals and the server's capacity. Over a run, charges and
+//! credits cancel.
 
 use super::measure::Slot;
 use wattio_plant::Server;

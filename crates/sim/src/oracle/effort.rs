@@ -1,4 +1,4 @@
-//! How hard a load is searched.
+//! How much effort a search spends on a load.
 
 use super::known::Known;
 use super::lab::RivalRun;

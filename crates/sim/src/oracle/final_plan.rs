@@ -1,4 +1,4 @@
-//! The plan that a search ends with.
+//! The plan that a search returns.
 
 use super::known::{Known, Whole};
 use super::lab::{Lab, RivalRun};

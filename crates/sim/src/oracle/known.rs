@@ -1,4 +1,4 @@
-//! What is known of a load from a run at full speed, and how other runs compare.
+//! What a run at full speed shows about a load, and how other runs compare with it.
 
 use super::choice::{Rates, Targets};
 use super::debts::Debts;

@@ -1,10 +1,10 @@
-//! Settings worth trying, by analysis: the least power at a price of latency.
+//! Settings worth trying, found by analysis: the least power at a given price of latency.
 //!
-//! A group of `c` cores is taken as an M/M/c queue whose cores background tasks keep busy as well:
-//! a client waits when all are busy (Erlang's C formula at the load of both) and is served before
+//! A group of `c` cores is modelled as an M/M/c queue whose cores also run background tasks: a
+//! client waits if all cores are busy (Erlang's C formula at the load of both) and is served before
 //! background work. By Little's law the sum of latencies grows each second by the mean number of
-//! requests in the group. That is a first guess (arrivals come in bursts, and not every client
-//! waits for every stage): what is found is always what was simulated.
+//! requests in the group. This is only a first guess, because arrivals come in bursts and not every
+//! client waits for every stage. The search's result always comes from simulation.
 
 use std::collections::BTreeMap;
 use wattio_law::{

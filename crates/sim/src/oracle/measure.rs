@@ -1,4 +1,4 @@
-//! Playing a load and keeping little of each slot.
+//! Plays a load and keeps a few figures for each slot.
 
 use crate::histograms::Bucket;
 use crate::load::LoadError;

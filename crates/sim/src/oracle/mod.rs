@@ -1,22 +1,23 @@
 //! The oracle: the least energy found for a load that is known beforehand.
 //!
-//! The run is cut into slots of half a second. For each slot one setting is chosen (cores and
-//! frequency of each group, how much background work, what the drives do without a request) so
-//! that the run as a whole draws the least energy while it keeps every bound, 98 % of native's I/O
-//! and 98 % of its background work. Switching costs nothing.
+//! The run is cut into slots of half a second. For each slot the oracle chooses one setting (cores
+//! and frequency of each group, the amount of background work, what idle drives do), so that the
+//! whole run uses the least energy and keeps every bound, 98 % of native's I/O and 98 % of its
+//! background work. Switching costs nothing.
 //!
-//! How it searches: settings are proposed by analysis (`ladder`), measured by simulation in every
-//! slot (`measure`), and chosen by one price for the latency of the whole run and a dynamic
-//! program over the background work that is put off (`prices`, `choice`). What was chosen is simulated
-//! whole, for a slot inherits what the one before left undone, and the choice is corrected until
-//! the simulated run keeps what it must. Then settings next to the chosen ones are tried.
+//! How it searches: analysis proposes settings (`ladder`), simulation measures them in every slot
+//! (`measure`), and the choice uses one price for the latency of the whole run and a dynamic
+//! program over the postponed background work (`prices`, `choice`). The chosen settings are
+//! simulated together, because a slot inherits what the previous one left undone, and the choice is
+//! corrected until the simulated run keeps what it must. Then settings next to the chosen ones are
+//! tried.
 //!
-//! Laws that are handed in (rivals) are played too. What they do in a slot may be chosen for it,
-//! and where one of them keeps every promise with less energy than anything else, as it is or on
-//! a server that switches freely, its run is the answer. So no rival that keeps the promises saves
-//! more than the oracle. It is the best of what was found all the same, and not a proof; the
-//! [`Plan::tolerance`] says how far the best found stays behind what its slots would give if none
-//! of them cared for the one before.
+//! Laws that the caller passes in (rivals) are played too. Their setting in a slot may be chosen
+//! for it. If one of them keeps every promise with less energy than anything else, as it is or on a
+//! server that switches for free, its run is the answer. So no rival that keeps the promises saves
+//! more than the oracle. Even so, the result is the best that was found, not a proven optimum:
+//! [`Plan::tolerance`] says how far it stays behind what its slots would give if none of them
+//! depended on the one before.
 
 mod choice;
 mod debts;

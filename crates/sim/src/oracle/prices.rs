@@ -1,7 +1,7 @@
-//! The prices of promises: the least energy within every one of them.
+//! The prices of promises: the least energy that keeps all of them.
 //!
-//! Promises sum over slots, so each has one price for the whole run (a Lagrange multiplier), found
-//! by bisection; see [`Program`] for the choice at given prices.
+//! A promise is a sum over slots, so it has one price for the whole run (a Lagrange multiplier),
+//! which is found by bisection. See [`Program`] for the choice at given prices.
 
 use super::choice::{Choice, Menu, Program, Targets};
 use super::promises::{Excess, PROMISES_MAX};

@@ -1,4 +1,4 @@
-//! The search: what is tried, in which order, and when it ends.
+//! The search: what it tries, in which order, and when it ends.
 
 use super::choice::Choice;
 use super::effort::{Effort, LEAN};

@@ -1,4 +1,4 @@
-//! What was learnt: which setting gives what in which class of slots.
+//! What was learned: the effect of each setting in each class of slots.
 
 use super::choice::Rates;
 use super::measure::Timeline;

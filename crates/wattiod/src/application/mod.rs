@@ -1,4 +1,4 @@
-//! One application that the daemon governs: its governor, and around it accounts, events, status.
+//! One application that the daemon governs: its governor, accounts, events and status.
 
 mod view;
 

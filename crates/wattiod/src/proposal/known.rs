@@ -1,4 +1,5 @@
-//! The servers that are known by the names of their processes, and where each tells its latency.
+//! The servers that are recognised by the names of their processes, and where each reports its
+//! latency.
 
 /// A server that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

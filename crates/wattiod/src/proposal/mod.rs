@@ -1,8 +1,9 @@
 //! A first configuration for this host: what `wattiod init` writes.
 //!
-//! It looks for a server whose latency can be read ([`known`]), asks each place that may tell it and
-//! takes the first that answers, else the time of the host's devices. What it writes was tried: the
-//! source has answered, the knobs open. It is a beginning, to be read and watched with `observe`.
+//! It looks for a server whose latency can be read ([`known`]), tries each place that may report it
+//! and uses the first that answers, or else the time of the host's devices. Everything that it
+//! writes was tried: the source has answered, and the knobs open. The result is a starting point:
+//! read it, and try it with `observe`.
 
 pub mod known;
 

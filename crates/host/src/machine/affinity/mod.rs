@@ -1,16 +1,17 @@
 //! `affinity:1234@5678`: the processors on which the threads of a process may run.
 //!
-//! The number after `@` is the start of process 1234 in ticks since boot: another process that is
-//! given the same number later is not touched. The value is the mask of the main thread, and of
-//! the threads that differ from it: `0-3;1240@5680=0`. A thread that the value does not name gets
-//! the main thread's mask: threads that are born while the process is confined inherit its narrow
-//! mask, and would keep it for ever if only the threads of the beginning were restored.
+//! The number after `@` is the start time of process 1234 in ticks since boot, so a later process
+//! with the same number is not touched. The value is the mask of the main thread, and of the
+//! threads that differ from it: `0-3;1240@5680=0`. A thread that the value does not name gets the
+//! main thread's mask: threads that start while the process is confined inherit its narrow mask,
+//! and would keep it for ever if only the original threads were restored.
 //!
 //! `affinity:1234/1240@5680` is one thread of the process, and its value one list.
 //!
-//! A mask that is just what the process's control group has is set as "all processors": the kernel
-//! remembers what a thread asked for (since 6.2), and would keep it there when the group grows. Not
-//! so while a processor is off: its return is no growth.
+//! A mask that equals the cores of the process's control group is set as "all processors", because
+//! the kernel (since 6.2) remembers the mask that was requested, and would keep the thread on it
+//! when the group grows. This does not apply while a processor is off, because its return does not
+//! make the group grow.
 //!
 //! The values that were written leave marks in the snapshot: the masks that threads have from us and
 //! not from anybody else. Putting back goes thread by thread: a thread with such a mask gets its old

@@ -1,11 +1,11 @@
-//! Latency, utilisation or power from a command that measures: it prints one JSON object a line, see
-//! [`line::Line`], and runs as long as the daemon. What a line says is about the time since the
-//! line before, or since the server started where it has totals.
+//! Latency, utilisation or power from a command that measures: it prints one JSON object per line,
+//! see [`line::Line`], and runs as long as the daemon. A line reports on the time since the
+//! previous line, or, if it has totals, since the server started.
 //!
-//! The command runs without a shell, as the named user, in a process group of its own that is
-//! killed at the end. When it ends by itself it is started again, after 1 s at first and 60 s at
-//! most. A line that makes no sense is an error until one that does. Where the same command is
-//! named for latency and for utilisation, it runs twice.
+//! The command runs without a shell, as the named user, in its own process group, which is killed
+//! at the end. If it ends by itself, it is started again, after 1 s at first and 60 s at most. An
+//! invalid line is an error until a valid one follows. If the same command is named for latency and
+//! for utilisation, it runs twice.
 
 mod child;
 pub mod line;

@@ -3,12 +3,12 @@
 //! `sync_completed` moves in steps of up to a sixteenth of the array; between them `sync_speed`,
 //! which is the kernel's mean of the last half minute, carries the position on.
 //!
-//! A pass is due as a whole, at the speed that it has while nothing slows it: that speed is learned
-//! while `sync_speed_max` is as it was found. A rebuild onto a new disk (`recover`) is never put
-//! off: as long as one runs nothing is told, and the law leaves all background work alone.
+//! A whole pass is due at the speed that it has while nothing slows it; that speed is learned while
+//! `sync_speed_max` is as it was found. A rebuild onto a new disk (`recover`) is never postponed:
+//! while one runs, nothing is reported, and the law leaves all background work alone.
 //!
-//! Nobody tells how many core-seconds a pass takes. The law compares work with work only, so that
-//! the unit cancels: here a core-second stands for 1 GiB of a member disk.
+//! Nothing reports how many core-seconds a pass takes. The law compares work only with work, so the
+//! unit cancels: here 1 GiB of a member disk counts as a core-second.
 
 #[cfg(test)]
 mod tests;

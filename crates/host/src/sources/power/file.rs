@@ -1,5 +1,5 @@
-//! Power from a file that holds one number: a driver's counter or sensor, or the output of a
-//! program of yours.
+//! Power from a file that holds one number: a driver's counter or sensor, or the output of your own
+//! program.
 
 use super::means::Means;
 use super::unit::Unit;

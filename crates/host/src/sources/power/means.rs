@@ -1,4 +1,4 @@
-//! From readings to the mean power of a window.
+//! Computes the mean power of a window from readings.
 
 use wattio_units::{Seconds, Watts};
 

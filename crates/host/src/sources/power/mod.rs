@@ -1,5 +1,5 @@
-//! Where the power of each window comes from: one of the kernel's meters by name, or a `kind` of
-//! source with its keys. The law can do without power.
+//! The source of each window's power: one of the kernel's meters by name, or a `kind` of source
+//! with its keys. The law also works without power.
 
 mod exec;
 pub mod file;

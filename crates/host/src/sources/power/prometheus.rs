@@ -1,5 +1,5 @@
 //! Power from a metrics page in the text format of Prometheus: a gauge of power or a counter of
-//! energy. Several series that match are summed. Only plain HTTP, as for latency.
+//! energy. Matching series are summed. Only plain HTTP is supported, as for latency.
 
 use super::means::Means;
 use super::unit::Unit;

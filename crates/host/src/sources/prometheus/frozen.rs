@@ -1,8 +1,8 @@
 //! Detection of a stuck exporter behind a page that does not change.
 //!
-//! A server without requests and an exporter that answers the same page for ever look alike: both
-//! count no request. But most pages change by themselves (processor time, memory, open files), and
-//! one that used to and has stopped does not mean a quiet server.
+//! A server without requests and an exporter that returns the same page for ever look alike:
+//! neither counts requests. But most pages change by themselves (processor time, memory, open
+//! files), and if one used to and has stopped, the server is not merely quiet.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use wattio_units::Seconds;

@@ -1,4 +1,4 @@
-//! One value on a metrics page, by the metric's whole name: a gauge, or a counter.
+//! One value on a metrics page, selected by the metric's full name: a gauge or a counter.
 
 use super::http::Client;
 use super::{is_metric_name, text, url};

@@ -1,8 +1,8 @@
-//! Just enough of an HTTP/1.1 client to read one page repeatedly: one persistent connection, a
-//! deadline for the whole exchange, and a size limit.
+//! A minimal HTTP/1.1 client that reads one page repeatedly: one persistent connection, a deadline
+//! for the whole exchange, and a size limit.
 //!
-//! A library would bring ten crates, half a megabyte, and a thread and a name look-up for each
-//! request; httparse does the parsing.
+//! A library would add ten crates, half a megabyte, and a thread and a name look-up for each
+//! request. httparse does the parsing.
 
 use super::url::Url;
 use std::io::{ErrorKind, Read, Write};

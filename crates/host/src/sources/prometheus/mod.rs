@@ -1,8 +1,9 @@
 //! Latency from a metrics page in the text format of Prometheus.
 //!
-//! A histogram gives count, mean and buckets; a summary or any pair `_sum` and `_count` gives count
-//! and mean; buckets alone (MinIO) give a mean that is only as good as they are narrow. Several
-//! series that match are summed. Only plain HTTP: the page of a local exporter.
+//! A histogram gives count, mean and buckets; a summary, or any pair of `_sum` and `_count`, gives
+//! count and mean. Buckets alone (MinIO) give a mean that is only as precise as they are narrow.
+//! Matching series are summed. Only plain HTTP is supported: the page is meant to be that of a
+//! local exporter.
 
 pub(super) mod frozen;
 pub(super) mod gauge;

@@ -1,7 +1,7 @@
 //! Lines of `trace_pipe`: `dd-812 [000] ..s1. 13861.371439: block_rq_complete: 254,0 WS () 8 + 8 [0]`.
 //!
-//! Source: the print formats of kernel `include/trace/events/block.h`; newer kernels put the
-//! request's priority before the last brackets, which is not looked at.
+//! Source: the print formats of kernel `include/trace/events/block.h`; newer kernels print the
+//! request's priority before the last brackets; it is ignored.
 
 /// One line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
-//! An instance of our own in the kernel's tracing file system, `instances/wattio-<pid>`, so that
-//! the host's own tracing is not touched. It is removed when this is dropped; after `kill -9` it
-//! stays, still recording into its buffer, until a restore or the next start removes it.
+//! A separate instance in the kernel's tracing file system, `instances/wattio-<pid>`, so that the
+//! host's own tracing is not touched. It is removed when this is dropped; after `kill -9` it stays,
+//! still recording into its buffer, until a restore or the next start removes it.
 
 use crate::Root;
 use rustix::fs::OFlags;

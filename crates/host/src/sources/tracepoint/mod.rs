@@ -2,10 +2,11 @@
 //! `block_rq_complete`, with a histogram.
 //!
 //! Like `diskstats` this is device time, but to the microsecond. It costs processor time for each
-//! request (the kernel writes two lines of text, this reads them): meant for up to about ten
-//! thousand requests a second. Flushes and discards are not counted. How many requests are under way is the
-//! kernel's own count (`inflight` of the device): of those traced here some stay without an answer for
-//! ever, and a server that stalls would never end to. Needs root and tracefs.
+//! request (the kernel writes two lines of text, and this module reads them), so it is meant for up
+//! to about ten thousand requests a second. Flushes and discards are not counted. The number of
+//! requests in flight is the kernel's own count (the device's `inflight`): some traced requests
+//! never show a completion, so counting them here would make a server look stalled for ever. Needs
+//! root and tracefs.
 
 pub mod event;
 mod instance;
