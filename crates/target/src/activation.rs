@@ -1,4 +1,4 @@
-//! Sockets that systemd opened and passes to the service that they start (`sd_listen_fds(3)`).
+//! Socket activation: sockets that systemd opens and passes to the service (`sd_listen_fds(3)`).
 
 use crate::reactor::Listener;
 use rustix::io::{Errno, FdFlags, fcntl_setfd, ioctl_fionbio};

@@ -1,4 +1,4 @@
-//! Checking a volume that nobody serves: everything is read, and nothing changed.
+//! Checks a volume that is not being served: reads everything and changes nothing.
 
 use crate::device::{Access, Device, DeviceError, PATIENCE};
 use std::path::PathBuf;

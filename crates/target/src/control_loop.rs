@@ -1,4 +1,5 @@
-//! The law's loop in the target's process, and the account of it: events, journal, what is shown, answers.
+//! The law's control loop in the target's process, with its events, journal, status and answers to
+//! commands.
 
 use crate::plant::{Governed, Reactors};
 use crate::shown::{Answer, Request, Shown};

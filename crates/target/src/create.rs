@@ -1,4 +1,4 @@
-//! Making volumes.
+//! Makes volumes.
 
 use crate::device::{Access, Device, DeviceError, is_blank};
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! The frequency of the cores that reactors run on: the host's knob behind what a law asks. It is
-//! saved before it is written, read back, and restored by the governor's writer.
+//! The frequency of the cores that reactors run on: a law's request, carried out by the host's
+//! knob. The governor's writer saves the old value before it writes, reads back, and restores.
 
 use crate::plant::Layout;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What may be asked of reactors that run, and ordered, from any thread.
+//! A handle to the running reactors: queries and orders from any thread.
 
 use crate::reactor::{Halt, Loads, Moves, Order, Published, Shared};
 use crate::status::{ReactorStatus, each_volume_once};

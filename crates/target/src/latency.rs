@@ -1,4 +1,4 @@
-//! How long requests take.
+//! The latency of requests.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};

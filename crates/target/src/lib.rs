@@ -2,9 +2,9 @@
 //!
 //! A [`reactor`] is a thread with one ring that runs lanes to completion: the [`normal`] lane
 //! (connections, the protocol), and a lane for each [`volume`] that it owns (the log, its devices).
-//! Lanes on one reactor call each other; between two reactors [`messages`] go through queues of one
-//! producer and one consumer, and the other one is woken once for a batch, and only if it sleeps.
-//! [`server`] puts it together.
+//! Lanes on one reactor call each other. Between two reactors, [`messages`] go through
+//! single-producer, single-consumer queues; the receiver is woken once per batch, and only if it
+//! sleeps. [`server`] puts everything together.
 
 pub mod activation;
 pub mod check;

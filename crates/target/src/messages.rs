@@ -1,5 +1,5 @@
-//! What lanes say to each other. On one reactor a message is the argument of a call; between two it
-//! goes through a queue.
+//! Messages between lanes. On one reactor a message is the argument of a call; between two reactors
+//! it goes through a queue.
 
 use wattio_pages::Pages;
 use wattio_volume::{Fault, Piece};

@@ -1,4 +1,4 @@
-//! Making a volume larger while nobody serves it.
+//! Enlarges a volume while it is not being served.
 
 use crate::create::CreateError;
 use crate::device::{Access, Device, PATIENCE};

@@ -1,4 +1,4 @@
-//! The target while it serves: reactors that serve, and the loop that governs and shows them.
+//! The target while it serves: the reactors, and the loop that governs them and shows their status.
 
 use crate::control_loop::{Governing, Named};
 use crate::frequency::{Frequency, FrequencyError, FrequencySettings, ReactorCores};

@@ -1,4 +1,4 @@
-//! How the target stands, as numbers.
+//! The target's status, in numbers.
 
 use crate::latency::LatencySummary;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! TLS: what becomes of the bytes of a connection.
+//! TLS: encrypts and decrypts the bytes of a connection.
 
 pub use wattio_service::tls::{Files, Identity, TlsError};
 

@@ -1,4 +1,5 @@
-//! What an operation of the ring is for, as the 64 bits that the ring gives back.
+//! Tokens: the purpose of a ring operation, encoded in the 64 bits that the ring returns with its
+//! result.
 
 /// Names an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Work that no client waits for, in slices that whoever drives the volume hands out.
+//! Work that no client waits for, done in slices that the volume's driver hands out.
 
 use crate::compression::BLOCK_SECTORS;
 use crate::segments::Segments;

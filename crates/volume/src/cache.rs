@@ -1,4 +1,4 @@
-//! Blocks in memory: those that clients wrote and the log does not hold yet, and those that are
+//! Blocks in memory: those that clients wrote and that are not in the log yet, and those that are
 //! likely to be read again.
 
 use crate::devices::Part;

@@ -1,4 +1,4 @@
-//! Looking through a volume that nobody serves, and changing nothing.
+//! Checks a volume that is not being served, without changing it.
 
 use crate::compression::{SECTOR, is_sound};
 use crate::disk::Disk;

@@ -1,10 +1,10 @@
-//! The checkpoint: the map on the devices, and a superblock that says so.
+//! The checkpoint: the map on the devices, and a superblock that points to it.
 //!
-//! The map is written page by page while requests go on, into the area that the present superblock
-//! does not point to, and only those pages which that area does not have as they are. A page may
-//! therefore hold effects of records after `replay_from`, at which the checkpoint began; replaying
-//! these again leads to the same map, as long as the log is there up to `replay_until`, which the
-//! flush before the superblock sees to:
+//! The map is written page by page while requests continue, into the area that the current
+//! superblock does not point to; pages that are already up to date there are skipped. A page may
+//! therefore contain effects of records after `replay_from`, the place in the log at which the
+//! checkpoint began. Replaying these again leads to the same map, provided that the log is durable
+//! up to `replay_until`, which the flush before the superblock ensures:
 //!
 //! 1. remember where the log stands (`replay_from`), and which segments are empty;
 //! 2. write pages until none is left; remember where the log stands (`replay_until`);

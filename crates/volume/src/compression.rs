@@ -1,8 +1,8 @@
-//! Compressed blocks: what the log holds instead of a block that LZ4 makes smaller.
+//! Compressed blocks, which the log holds in place of blocks that LZ4 makes smaller.
 //!
-//! A compressed block, a fragment, takes whole sectors of 512 bytes and begins with the CRC-32C of
-//! what a client wrote and the length of what LZ4 made of it. The checksum covers the compressor:
-//! what does not come out as it went in is found as damage is.
+//! A compressed block (a fragment) occupies whole sectors of 512 bytes. It begins with the CRC-32C
+//! of the data as the client wrote it, and the compressed length. So the checksum also covers the
+//! compressor: data that does not decompress to what was written is detected like any damage.
 
 use crate::entry::{Entry, State};
 use lz4_flex::block::{

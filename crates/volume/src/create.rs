@@ -1,4 +1,4 @@
-//! Making a volume, and writing its checkpoint while nothing else is to be done.
+//! Makes a volume, and writes its checkpoint while nothing else is going on.
 
 use crate::compression::Compression;
 use crate::disk::Disk;

@@ -1,4 +1,4 @@
-//! One or two devices as one: what is written goes to each, what is read comes from any.
+//! One or two devices as one: writes go to every device, reads to any of them.
 
 use crate::format::DeviceRole;
 use slab::Slab;

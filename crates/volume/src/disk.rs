@@ -1,4 +1,4 @@
-//! A device while the volume is made or opened, when nothing else is to be done meanwhile.
+//! A device while the volume is being made or opened, with nothing else going on.
 
 use std::io;
 use wattio_pages::{BLOCK, Pages};

@@ -1,4 +1,4 @@
-//! What a record does to the map, in service and in recovery alike.
+//! The effect of a record on the map, the same in service and in recovery.
 
 use crate::entry::{Entry, Place};
 use crate::format::{Extent, ExtentKind, Header};

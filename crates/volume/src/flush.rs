@@ -1,4 +1,4 @@
-//! Flushes: who waits for what to be durable.
+//! Flushes: which requests wait for which data to be durable.
 
 use crate::request::Fault;
 use crate::volume::{Purpose, Volume, Waiting};

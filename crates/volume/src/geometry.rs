@@ -1,4 +1,4 @@
-//! Where things are on a device.
+//! The layout of a device.
 
 use wattio_pages::BLOCK;
 

@@ -1,13 +1,13 @@
 //! A crash-safe block volume: a log on one device, or on two that mirror each other.
 //!
-//! Nothing here does I/O, reads a clock or starts a thread. [`open`] recovers a volume by way of
-//! [`Disk`]s; then [`Volume`] takes requests and hands out what devices should do, and whoever
-//! drives it (a reactor over io_uring, a simulation of failing disks) tells what became of it.
+//! Nothing here does I/O, reads a clock or starts a thread. [`open`] recovers a volume through
+//! [`Disk`]s. Then [`Volume`] accepts requests and hands out operations for the devices, and its
+//! driver (a reactor over io_uring, a simulation of failing disks) reports their results.
 //!
-//! Everything that clients write goes to the end of a log of records; a map in memory says where
-//! in the log each block is. Records take effect, and are answered, strictly in the order of the
-//! log. A checkpoint writes the map, so that recovery need not read the whole log, and garbage
-//! collection empties segments of the log that hold little. See `docs/target.md`.
+//! Everything that clients write goes to the end of a log of records; a map in memory gives each
+//! block's place in the log. Records take effect, and are answered, strictly in the order of the
+//! log. A checkpoint writes the map, so that recovery does not have to read the whole log. Garbage
+//! collection empties segments of the log that hold little live data. See `docs/target.md`.
 
 mod background;
 mod cache;

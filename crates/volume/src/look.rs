@@ -1,4 +1,4 @@
-//! What can be seen of a volume while it serves.
+//! The view of a volume while it serves.
 
 use crate::compression::{Compression, SECTOR};
 use crate::counters::Counters;

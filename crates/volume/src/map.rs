@@ -1,5 +1,5 @@
-//! The map from a client's block to its place in the log, and what of it a checkpoint has not
-//! written yet.
+//! The map from a client's block to its place in the log, and the parts of the map that no
+//! checkpoint has written yet.
 
 use crate::entry::Entry;
 use crate::geometry::PAGE_ENTRIES;

@@ -1,5 +1,5 @@
-//! How much is kept free: as many segments as are used while a checkpoint goes on, for only its end
-//! frees what was emptied. Where a flush takes seconds, that is more than a few.
+//! How many segments are kept free: as many as are used while a checkpoint runs, because emptied
+//! segments become free only when it ends. If a flush takes seconds, that is more than a few.
 
 use crate::compression::BLOCK_SECTORS;
 use crate::segments::Segments;

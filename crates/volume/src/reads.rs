@@ -1,4 +1,5 @@
-//! Reading: from the map to the devices, checked against the checksum of each block.
+//! Reads: looks blocks up in the map, reads them from the devices, and checks each block's
+//! checksum.
 
 use crate::cache::CachedBlock;
 use crate::compression::{BLOCK_SECTORS, stored, unpack};

@@ -1,10 +1,10 @@
-//! Rebuild: a device that was left out, or a new one in its place, gets everything that counts.
+//! Rebuild: copies all live data to a device that was left out, or to a new one in its place.
 //!
-//! From the moment it begins, whatever is written goes to the new device too. What was written
-//! before is copied segment by segment, each pinned meanwhile so that it is not used anew; then a
-//! checkpoint writes the whole map, and then a superblock says that the device counts. Blocks that
-//! cannot be read are left as they are, for the scrub to repair or to tell; but if nothing can be
-//! read, the device is left out again.
+//! From the moment it begins, new writes go to the new device too. Older data is copied segment by
+//! segment; each segment is pinned meanwhile so that it is not reused. Then a checkpoint writes the
+//! whole map, and finally a superblock marks the device as in sync. Blocks that cannot be read are
+//! left as they are, for the scrub to repair or report; but if nothing can be read, the device is
+//! left out again.
 
 use crate::devices::Part;
 use crate::entry::Place;

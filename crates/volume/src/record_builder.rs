@@ -1,4 +1,4 @@
-//! A record while it is put together: what goes into it, and how it is laid out.
+//! A record under construction: what goes into it, and how it is laid out.
 
 use crate::compression::{BLOCK_SECTORS, Packed, SECTOR};
 use crate::devices::Part;

@@ -1,10 +1,11 @@
-//! Replaying the log: which records count, and what they do to the map.
+//! Replays the log: which records count, and what they do to the map.
 //!
-//! Each stream leads from record to record and from segment to segment. Together they hold a
-//! record for each sequence number, up to the first that was not written whole; nothing after that
-//! one counts, for nothing after it was ever answered. A record that was durable, as a later
-//! header or the superblock says, and is not whole, was not torn by the crash but damaged since. A
-//! block that a device cannot read, while it reads others, is the same as one that is not whole.
+//! Each stream leads from record to record and from segment to segment. Together the streams hold a
+//! record for each sequence number, up to the first record that was not written completely. Nothing
+//! after that one counts, because nothing after it was ever answered. If a record is incomplete
+//! although a later header or the superblock says that it was durable, it was not torn by the crash
+//! but damaged later. A block that a device cannot read, while it reads others, counts as
+//! incomplete.
 
 use crate::create::cannot;
 use crate::disk::{Copy, read_blocks};

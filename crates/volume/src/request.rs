@@ -1,4 +1,4 @@
-//! What clients ask of a volume, and what they are answered.
+//! The requests of clients to a volume, and the answers.
 
 use crate::devices::Part;
 

@@ -1,4 +1,4 @@
-//! Making a volume larger, while it is closed.
+//! Enlarges a volume while it is closed.
 
 use crate::create::{write_map, write_superblock};
 use crate::disk::Disk;

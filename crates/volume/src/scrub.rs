@@ -1,5 +1,5 @@
-//! The scrub: reads everything once in a while, from every device, and repairs what it can. First
-//! the segments, then the map (`scrub_map.rs`).
+//! The scrub: from time to time reads everything from every device, and repairs what it can. It
+//! begins with the segments and ends with the map (`scrub_map.rs`).
 
 use crate::collect::CHUNK_BLOCKS;
 use crate::devices::Part;

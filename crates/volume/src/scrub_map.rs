@@ -1,9 +1,9 @@
-//! The end of a tour of the scrub: the map, as each device in sync has it.
+//! The last part of a scrub: the map, as stored on each device in sync.
 //!
-//! It is in memory, so that nothing is lost; but a recovery needs the area that the superblock points
-//! to, and the next checkpoint leaves alone what the other one has. A page that is damaged on a device
-//! is written with the next checkpoint to its area, and one begins, so that the superblock soon points
-//! to the other area.
+//! The map is also in memory, so nothing is lost; but a recovery needs the area that the superblock
+//! points to, and the next checkpoint skips pages that the other area already has. So a page that
+//! is damaged on a device is written again with the next checkpoint to its area, and a checkpoint
+//! begins at once, so that the superblock soon points to the other area.
 
 use crate::collect::CHUNK_BLOCKS;
 use crate::format::decode_page;

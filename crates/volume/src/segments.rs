@@ -1,4 +1,4 @@
-//! The segments of the log: which are free, which hold live data, which may be used again.
+//! The segments of the log: which are free, which hold live data, and which may be reused.
 
 use crate::compression::BLOCK_SECTORS;
 use crate::entry::Entry;

@@ -1,5 +1,5 @@
-//! The volume while it serves: requests in, things for devices to do out, answers out. It never
-//! waits, has no clock and starts no thread; whoever drives it does.
+//! The volume while it serves: it takes requests, and returns operations for the devices and
+//! answers. It never waits, has no clock and starts no thread: its driver does all that.
 
 use crate::cache::BlockCache;
 use crate::checkpoint::Checkpoint;

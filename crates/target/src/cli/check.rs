@@ -1,4 +1,4 @@
-//! `check`: is a configuration right, is a volume whole?
+//! `check`: checks a configuration or a volume.
 
 use super::serve::of_page;
 use super::{BadInput, bytes, read_config, say};

@@ -1,5 +1,5 @@
-//! The resource manager: it reads what reactors publish, and carries out what a law asks of them by
-//! moving connections and volumes.
+//! The resource manager: reads what reactors publish, and carries out a law's decisions by moving
+//! connections and volumes.
 
 pub mod placement;
 mod processor_time;

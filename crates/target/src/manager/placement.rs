@@ -1,10 +1,10 @@
-//! Where connections and volumes run: on as few reactors as are enough, next to each other where
-//! they can be, and evenly where one reactor is not enough.
+//! Where connections and volumes run: on as few reactors as suffice, on the same reactor if
+//! possible, and spread evenly if one reactor is not enough.
 //!
 //! A hand-over between two reactors costs more processor time than most requests, so a connection
-//! is best with its volume; once a reactor has more than half a core to do, what it does not need is
-//! spread (the CPU resource manager of the PACER document, section IV-E, moves cores between groups
-//! for the same reason).
+//! is best on the reactor of its volume. Once a reactor has more than half a core of work, whatever
+//! need not be there is spread (the CPU resource manager of PACER, section IV-E, moves cores
+//! between groups for the same reason).
 
 use crate::normal::ConnectionLoad;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! How old the oldest request is that is under way.
+//! The age of the oldest request in flight.
 
 use std::collections::VecDeque;
 use std::time::Instant;

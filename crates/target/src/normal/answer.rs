@@ -1,4 +1,4 @@
-//! Replies made of what a volume answers.
+//! Builds replies from a volume's answers.
 
 use super::output::Output;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What commands ask of volumes.
+//! Turns commands into requests to volumes.
 
 use super::input::Payload;
 use crate::messages::{Ask, Change, Kind};

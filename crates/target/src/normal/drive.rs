@@ -1,4 +1,4 @@
-//! What a connection does at the end of a turn: it sends, receives, and ends.
+//! A connection's work at the end of a turn: it sends, receives, and ends.
 
 use super::LEAVING_MAX;
 use super::connection::{Connection, Ending};

@@ -1,5 +1,6 @@
-//! Connections that move to another reactor: nothing more is received of one that leaves, what it
-//! asked is answered and sent, and then it goes, with all that came of it and was not taken yet.
+//! Connections that move to another reactor. Nothing more is received from a connection that
+//! leaves; its requests are answered and the answers sent; then it moves, together with received
+//! bytes that were not processed yet.
 
 use super::connection::{Connection, Ending, Stage};
 use super::{HANDSHAKE_MAX, Normal};

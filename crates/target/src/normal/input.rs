@@ -1,4 +1,4 @@
-//! What a connection has received and not taken yet.
+//! Bytes that a connection has received but not processed yet.
 
 use wattio_pages::{BLOCK, Pages, Recycler};
 

@@ -1,4 +1,4 @@
-//! What a connection is to send next: heads of replies, and data between them, in one call.
+//! The data that a connection sends next: headers of replies, and data between them, in one call.
 
 use std::ops::Range;
 use std::sync::Arc;

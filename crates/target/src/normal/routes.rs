@@ -1,8 +1,9 @@
 //! Which reactor has which volume.
 //!
-//! A volume that moves is with nobody for a while: what it is asked is kept until its new reactor
-//! says that it has it. Since nothing is on its way to a volume that leaves, nothing has to be
-//! forwarded, and requests of one connection come in the order in which they were made.
+//! A volume that moves belongs to no reactor for a while: requests to it are held until its new
+//! reactor reports that it has it. Because no request is in transit to a volume that leaves,
+//! nothing has to be forwarded, and requests of one connection arrive in the order in which they
+//! were made.
 
 use crate::messages::ToVolume;
 

@@ -1,4 +1,4 @@
-//! Clients that do not do their part.
+//! Clients that misbehave.
 
 use super::*;
 use std::io::{ErrorKind, Write};

@@ -1,4 +1,4 @@
-//! What reactors publish: counts since the start, which only grow, and what is now.
+//! The figures that reactors publish: counts since the start, which only grow, and current values.
 
 use std::time::Duration;
 use wattio_law::{InFlight, Octaves};

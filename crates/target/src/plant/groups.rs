@@ -1,7 +1,7 @@
 //! The groups of reactors that a law governs: the cores of a group are reactors.
 //!
-//! A reactor belongs to one group. With one group, every reactor runs every lane; apart, the
-//! connections (Normal) and the volumes (KV and RV, which are one lane) have reactors of their own.
+//! A reactor belongs to one group. With one group, every reactor runs every lane. With two, the
+//! connections (Normal) and the volumes (KV and RV, which are one lane) have separate reactors.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

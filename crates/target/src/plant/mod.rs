@@ -1,5 +1,6 @@
-//! The target as a plant of the driver: what its reactors publish becomes what a law sees, and what a
-//! law decides becomes what they are to do. No threads, no clock: counters are handed in.
+//! The target as a plant of the driver: turns the figures that reactors publish into a law's
+//! observation, and a law's decision into orders for reactors. No threads, no clock: counters are
+//! passed in.
 
 mod counters;
 mod groups;

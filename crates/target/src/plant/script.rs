@@ -1,4 +1,4 @@
-//! Reactors of tests.
+//! Reactors for tests.
 
 use super::{CLASSES, Layout, ReactorCounters, Reactors, Setting};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! A reactor: one thread with one ring, which runs its lanes until nothing is left to do, and then
-//! sleeps.
+//! A reactor: one thread with one ring, which runs its lanes until there is nothing left to do, and
+//! then sleeps.
 
 pub mod link;
 mod orders;

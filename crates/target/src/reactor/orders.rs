@@ -1,4 +1,4 @@
-//! What a reactor is told by others, rarely: by order.
+//! Orders: rare instructions to a reactor from other threads.
 
 use super::link::Hand;
 use super::shutdown::Stopping;

@@ -1,4 +1,4 @@
-//! What a reactor is made of.
+//! The parts of a reactor.
 
 use crate::normal::Offer;
 use crate::status::Opening;

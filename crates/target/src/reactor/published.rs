@@ -1,5 +1,5 @@
-//! What a reactor publishes for whoever governs the target: counters that it alone writes, and that
-//! others read at any time without waking it.
+//! The counters that a reactor publishes for whoever governs the target: only the reactor writes
+//! them, and others can read them at any time without waking it.
 
 use crate::plant::{CLASSES, ClassCounters, ReactorCounters, RequestCounters, WorkTime};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering, fence};

@@ -1,4 +1,4 @@
-//! What reactors and the rest of the process have in common.
+//! State that reactors share with the rest of the process.
 
 use super::published::Published;
 use super::volumes::MovingVolume;

@@ -1,4 +1,5 @@
-//! How a reactor stops: it answers what is under way, waits for the others, and closes its volumes.
+//! How a reactor stops: it answers requests in flight, waits for the other reactors, and closes its
+//! volumes.
 
 use super::Reactor;
 use std::time::{Duration, Instant};

@@ -1,9 +1,10 @@
 //! The volumes of a reactor, and how they move to another one.
 //!
-//! The reactor that a volume leaves has all others hold what they ask of it, and waits for their
-//! word, behind which nothing can be on its way any more, and for the devices to end what they are
-//! at. Then it hands the volume over as it is, with requests that it has not answered; the other
-//! one tells all that it has it, and they ask there what they held.
+//! The reactor that a volume leaves asks all others to hold their requests to it. It waits for
+//! their confirmations, after which no request can be in transit any more, and for the devices to
+//! finish their operations. Then it hands the volume over as it is, with its unanswered requests.
+//! The new reactor announces to all others that it has the volume, and they send it the requests
+//! that they held.
 
 use crate::volume::VolumeLane;
 use std::os::fd::OwnedFd;

@@ -1,4 +1,4 @@
-//! What the target counts, as metrics. What means the same as with `wattiod` has the same name.
+//! The target's metrics. A metric that means the same as one of `wattiod` has the same name.
 
 use super::{ClassShown, GroupShown, Shown};
 use crate::status::VolumeStatus;

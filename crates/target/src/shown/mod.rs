@@ -1,4 +1,4 @@
-//! The target as page, metrics, socket and the journal's summary show it.
+//! The target's status as the page, the metrics, the socket and the journal's summary show it.
 
 mod metrics;
 

@@ -1,5 +1,5 @@
-//! When background work of a volume is done: at once where clients wait for it, else while there
-//! is nothing else to do.
+//! When a volume does background work: at once if clients wait for it, else while there is nothing
+//! else to do.
 
 use super::VolumeLane;
 use super::budget::{Budgets, Rates};

@@ -1,10 +1,11 @@
-//! Which changes have to wait for others.
+//! Which changes must wait for others.
 //!
-//! Changes of whole blocks take effect in the order in which the volume is given them. One that
-//! covers a block in part first reads it: nothing may change the block between that read and its
-//! write, and what was given to the volume before the read may not have taken effect yet. So a
-//! partial change waits for all changes of its blocks that are under way, and all others of its
-//! blocks wait for it. Whoever waits is waited for, so that nobody waits for ever.
+//! Changes of whole blocks take effect in the order in which they are passed to the volume. A
+//! change that covers only part of a block first reads the block: nothing may change the block
+//! between that read and its write, and changes passed to the volume before the read may not have
+//! taken effect yet. So a partial change waits for all changes of its blocks that are in progress,
+//! and all later changes of its blocks wait for it. Later changes also wait for changes that are
+//! themselves waiting, so that nothing waits for ever.
 
 use crate::messages::{Change, Tag};
 use std::collections::VecDeque;

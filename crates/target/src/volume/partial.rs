@@ -1,5 +1,5 @@
-//! A change that covers its first or last block in part: the old blocks are read, and written with
-//! what is new in them.
+//! A change that covers only part of its first or last block: the old blocks are read, changed and
+//! written.
 
 use crate::messages::{Change, Kind, Tag};
 use wattio_pages::{BLOCK, Pages};

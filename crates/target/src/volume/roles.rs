@@ -1,4 +1,5 @@
-//! Devices of a mirror that begin or cease to count while the volume is in use: said once, with why.
+//! Devices of a mirror that join or drop out while the volume is in use: reported once, with the
+//! reason.
 
 use super::VolumeLane;
 use crate::log::{Priority, log};

@@ -1,4 +1,4 @@
-//! Clients that wait for space: said once, with what it is waited for.
+//! Clients that wait for space: reported once, with what they wait for.
 
 use super::VolumeLane;
 use super::background::Left;

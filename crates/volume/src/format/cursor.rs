@@ -1,4 +1,4 @@
-//! Numbers into a block and out of it.
+//! Writes numbers into a block and reads them from it.
 
 /// Writes numbers one after another; the block is known to be large enough.
 pub(super) struct Writer<'a> {

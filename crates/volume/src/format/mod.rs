@@ -1,6 +1,6 @@
-//! What is written to a device, byte for byte. All numbers are little-endian; every block that
-//! wattio writes for itself carries a CRC-32C of what follows it, the volume's identity, and its
-//! own place, so that a block that was torn, lost, or written elsewhere is never taken for another.
+//! The on-disk format, byte for byte. All numbers are little-endian. Every block that wattio writes
+//! for itself carries a CRC-32C of everything after it, the volume's identity, and the block's own
+//! place, so that a block that was torn, lost or written elsewhere is never mistaken for another.
 
 mod cursor;
 mod page;

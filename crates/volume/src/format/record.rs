@@ -1,4 +1,4 @@
-//! The header of a record: what the log says happened to which blocks.
+//! The header of a record: what happened to which blocks.
 
 use super::cursor::{Writer, seal, unseal};
 use super::{Stream, VolumeId};

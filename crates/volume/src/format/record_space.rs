@@ -1,4 +1,4 @@
-//! How much of a record fits its header, and the blocks behind it.
+//! How much fits into a record: its header, and the blocks after it.
 
 use super::record::{CHECKSUM, EXTENT, ExtentKind, FIXED, ORIGIN};
 use crate::compression::{BLOCK_SECTORS, SECTOR};

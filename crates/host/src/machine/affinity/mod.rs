@@ -13,13 +13,14 @@
 //! when the group grows. This does not apply while a processor is off, because its return does not
 //! make the group grow.
 //!
-//! The values that were written leave marks in the snapshot: the masks that threads have from us and
-//! not from anybody else. Putting back goes thread by thread: a thread with such a mask gets its old
-//! one, and one that somebody set to another keeps that. So a daemon that was killed with half of
-//! the threads put back is told from one whose server pinned half of them.
+//! The values that were written leave marks in the snapshot: the masks that threads have from us
+//! and not from anybody else. Restoring goes thread by thread: a thread with such a mask gets its
+//! old one, and a thread that somebody set to another mask keeps that. So the two cases can be
+//! distinguished: a daemon that was killed with half of the threads restored, and a server that
+//! pinned half of them.
 //!
-//! A process that is born to a confined one inherits its mask, too. It is told by its parents, as far
-//! as these live: what it bears of their marks is not its own.
+//! A child of a confined process inherits its mask, too. It is recognised by its parents, as long
+//! as they live: a mask that carries their mark is not its own.
 //!
 //! Masks are read with `sched_getaffinity(2)`, which leaves out processors that are off.
 
