@@ -1,8 +1,8 @@
 ! wattio_io for Fortran: the calls of wattio_io.h.
 !
-! Extents are in Fortran's order and are handed on in reverse, so a field of (nx, ny) is (ny, nx) in
-! the files, with no element moved. Offsets begin at 0. Each call gives a code, WATTIO_IO_OK or why not;
-! wattio_io_message has the text.
+! Extents are in Fortran's order. They are passed on in reverse, so a field of (nx, ny) is (ny, nx) in the
+! files, without moving any element. Offsets begin at 0. Each call returns a code: WATTIO_IO_OK, or a code for
+! what went wrong; wattio_io_message has the text.
 module wattio_io
     use, intrinsic :: iso_c_binding
     implicit none
@@ -25,7 +25,7 @@ module wattio_io
     integer(c_int), parameter, public :: WATTIO_IO_SYNC = 0
     integer(c_int), parameter, public :: WATTIO_IO_DEFERRED = 1
 
-    ! In place of a variable: the step that has begun.
+    ! Used in place of a variable: the current step.
     integer(c_int64_t), parameter, public :: WATTIO_IO_STEP = -1
 
     ! A session.
@@ -177,7 +177,7 @@ module wattio_io
 
 contains
 
-    ! Open without MPI: ranks of one node meet their writer at the path of a socket.
+    ! Open without MPI: the ranks of one node connect to their writer at the path of a socket.
     subroutine wattio_io_open(config, path, rank, ranks, session, code)
         character(*), intent(in) :: config, path
         integer, intent(in) :: rank, ranks
@@ -187,7 +187,7 @@ contains
                       int(rank, c_int64_t), int(ranks, c_int64_t), session%handle)
     end subroutine
 
-    ! Whether this rank only writes; false, too, for what is no session.
+    ! Whether this rank only writes; also false if the handle is not a session.
     function wattio_io_is_writer(session) result(yes)
         type(wattio_io_session), intent(in) :: session
         logical :: yes
@@ -196,7 +196,7 @@ contains
         if (c_is_writer(session%handle, found) == WATTIO_IO_OK) yes = found /= 0
     end function
 
-    ! Declare a variable; global_shape and offset go together, and may both be left out.
+    ! Declare a variable. Give both global_shape and offset, or neither.
     subroutine wattio_io_variable(session, name, kind, count, variable, code, global_shape, offset)
         type(wattio_io_session), intent(in) :: session
         character(*), intent(in) :: name
@@ -213,7 +213,7 @@ contains
         variable = -1
         axes = size(count, kind=c_int64_t)
         if (present(global_shape)) then
-            ! No number of axes at all: the library says so, with the variable's name.
+            ! An impossible number of axes: the library reports it, with the variable's name.
             if (size(global_shape) /= size(count)) axes = -1
             if (axes >= 0) whole = reversed(global_shape)
             whole_at = c_loc(whole)
@@ -265,7 +265,7 @@ contains
         code = c_put(session%handle, variable, data, how)
     end subroutine
 
-    ! Memory for a block, for c_f_pointer.
+    ! Get memory for a block, for c_f_pointer.
     subroutine wattio_io_allocate(session, variable, data, code)
         type(wattio_io_session), intent(in) :: session
         integer(c_int64_t), intent(in) :: variable
@@ -303,7 +303,7 @@ contains
         yes = code == WATTIO_IO_OK .and. found /= 0
     end subroutine
 
-    ! Wait for a step: so many seconds, or below 0 as long as it takes.
+    ! Wait for a step: at most so many seconds, or without limit if below 0.
     subroutine wattio_io_wait_durable(session, step, seconds, code)
         type(wattio_io_session), intent(in) :: session
         integer, intent(in) :: step
@@ -318,13 +318,13 @@ contains
         code = c_close(session%handle, c_null_ptr, 0_c_size_t, c_null_ptr)
     end subroutine
 
-    ! What went wrong in the call that failed last.
+    ! The error text of the last failed call.
     function wattio_io_message() result(text)
         character(:), allocatable :: text
         text = copied(c_error())
     end function
 
-    ! All of the report of the close that was last: JSON text.
+    ! The whole report of the last close: JSON text.
     function wattio_io_report() result(text)
         character(:), allocatable :: text
         text = copied(c_report())

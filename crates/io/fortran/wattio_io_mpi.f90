@@ -1,4 +1,4 @@
-! wattio_io for Fortran programs with MPI: source, to be built with the compiler of the MPI in use.
+! wattio_io for Fortran programs with MPI. This part comes as source: build it with the compiler of your MPI.
 ! Handles are those of `use mpi`; wattio_io_mpi_f08 has those of `use mpi_f08`.
 module wattio_io_mpi
     use, intrinsic :: iso_c_binding
@@ -21,8 +21,8 @@ module wattio_io_mpi
 
 contains
 
-    ! Open on all ranks of a communicator, after MPI_Init; collective. `compute` becomes the communicator
-    ! of the ranks that compute, MPI_COMM_NULL on those that only write.
+    ! Open on all ranks of a communicator, after MPI_Init. Collective. `compute` becomes the communicator of
+    ! the ranks that compute, or MPI_COMM_NULL on ranks that only write.
     subroutine wattio_io_open_mpi(comm, config, session, compute, code)
         integer, intent(in) :: comm
         character(*), intent(in) :: config

@@ -1,4 +1,4 @@
-! As wattio_io_mpi, for programs that `use mpi_f08`: communicators are type(MPI_Comm).
+! Like wattio_io_mpi, for programs that `use mpi_f08`: communicators are type(MPI_Comm).
 module wattio_io_mpi_f08
     use mpi_f08, only: MPI_Comm
     use wattio_io
@@ -9,8 +9,8 @@ module wattio_io_mpi_f08
 
 contains
 
-    ! Open on all ranks of a communicator, after MPI_Init; collective. `compute` becomes the communicator
-    ! of the ranks that compute, MPI_COMM_NULL on those that only write.
+    ! Open on all ranks of a communicator, after MPI_Init. Collective. `compute` becomes the communicator of
+    ! the ranks that compute, or MPI_COMM_NULL on ranks that only write.
     subroutine wattio_io_open_mpi(comm, config, session, compute, code)
         type(MPI_Comm), intent(in) :: comm
         character(*), intent(in) :: config

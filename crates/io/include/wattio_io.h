@@ -10,9 +10,9 @@
  *     }
  *     check(wattio_io_close(&io, NULL, 0, NULL));
  *
- * Calls return WATTIO_IO_OK or why not; `wattio_io_error` has the text. A handle may be used by several
- * threads, one call at a time takes effect. A failure that the program does not handle has to end all
- * ranks: MPI_Abort. After WATTIO_IO_STEP_FAILED it may go on.
+ * Calls return WATTIO_IO_OK or a code for what went wrong; `wattio_io_error` has the text. Several threads
+ * may use a handle; their calls take effect one at a time. If the program does not handle a failure, it
+ * must end all ranks (MPI_Abort). After WATTIO_IO_STEP_FAILED it may continue.
  */
 #ifndef WATTIO_IO_H
 #define WATTIO_IO_H
@@ -26,14 +26,14 @@ extern "C" {
 
 enum {
     WATTIO_IO_OK = 0,
-    WATTIO_IO_STEP_FAILED = 1, /* Steps did not reach their files; the program may go on. */
+    WATTIO_IO_STEP_FAILED = 1, /* Steps did not reach their files; the program may continue. */
     WATTIO_IO_INPUT = 2,       /* An argument, the order of calls or the configuration is wrong. */
     WATTIO_IO_HOST = 3,        /* The machine lacks something, or a writer has died. */
-    WATTIO_IO_TIMED_OUT = 4,   /* A wait has ended before what was waited for came. */
-    WATTIO_IO_INTERNAL = 5     /* A fault within the library. */
+    WATTIO_IO_TIMED_OUT = 4,   /* The time limit of a wait has expired. */
+    WATTIO_IO_INTERNAL = 5     /* A fault in the library itself. */
 };
 
-/* What elements are. */
+/* The type of elements. */
 enum {
     WATTIO_IO_INT8 = 1,
     WATTIO_IO_INT16 = 2,
@@ -47,115 +47,121 @@ enum {
     WATTIO_IO_FLOAT64 = 10
 };
 
-/* When data that are put are read. */
+/* When `put` reads the data. */
 enum {
-    WATTIO_IO_SYNC = 0,    /* At once: they may change when the call is back. */
-    WATTIO_IO_DEFERRED = 1 /* When the step ends: they must be there, unchanged, until then. */
+    WATTIO_IO_SYNC = 0,    /* At once: the data may change after the call returns. */
+    WATTIO_IO_DEFERRED = 1 /* At the end of the step: the data must stay there, unchanged. */
 };
 
-/* In place of a variable: the step that has begun. */
+/* Used in place of a variable: the current step. */
 #define WATTIO_IO_STEP (-1)
 
 typedef struct wattio_io wattio_io;
 
-/* Open without MPI: the ranks of one node meet their writer at the path of a socket. The first one
- * starts the writer, where a launcher has not (`wattio-io-writer serve`). Where it fails, `*io` is
- * NULL; so with the other ways to open.
+/* Open without MPI: the ranks of one node connect to their writer at the path of a socket. The first rank
+ * starts the writer, unless a launcher has started it (`wattio-io-writer serve`). If the call fails, `*io`
+ * is NULL, as with the other calls that open.
  */
 int wattio_io_open(const char *config, const char *path, int64_t rank, int64_t ranks,
                    wattio_io **io);
 
-/* The ranks' own communication, for MPI (see wattio_io_mpi.h) or something else. All but send, receive
- * and abort are collective; they return 0, or any code where they failed. `abort` ends all ranks, and
- * may be called by another thread at any time; the others are called within wattio_io's calls only.
+/* Communication between the ranks, by MPI (see wattio_io_mpi.h) or something else. All functions except
+ * send, receive and abort are collective. They return 0, or any other code if they fail. `abort` ends all
+ * ranks, and may be called from another thread at any time; the others are only called from within
+ * wattio_io's calls.
  */
 typedef struct wattio_io_peers {
     void *context;
     int64_t rank;
     int64_t size;
-    int64_t machine; /* The same number on all ranks of a machine, another one on others. */
+    int64_t machine; /* The same number on all ranks of a machine, different on other machines. */
     int (*broadcast)(void *context, void *data, size_t bytes, int64_t root);
-    int (*gather)(void *context, const void *own, size_t bytes, void *all); /* On all ranks. */
+    int (*gather)(void *context, const void *own, size_t bytes, void *all); /* All ranks get the result. */
     int (*meet)(void *context); /* A barrier that sleeps. */
     int (*send)(void *context, const void *data, size_t bytes, int64_t to);
     int (*receive)(void *context, void *data, size_t bytes, int64_t from);
     void (*abort)(void *context);
 } wattio_io_peers;
 
-/* Open on all ranks; the configuration is the path of a file, and rank 0's counts. Collective. The
- * functions must be there until the session is closed.
+/* Open on all ranks. `config` is the path of a file; rank 0's is used. Collective. The functions must stay
+ * valid until the session is closed.
  */
 int wattio_io_open_peers(const wattio_io_peers *peers, const char *config, wattio_io **io);
 
-/* Whether this rank only writes: all it does then is to close, which comes back at the end of the job. */
+/* Whether this rank only writes. Such a rank has only one thing to do: close, which returns at the end of
+ * the job.
+ */
 int wattio_io_is_writer(wattio_io *io, int *yes);
 
-/* Declare a variable: the extents of this rank's block, row-major; the extents of the global field and
- * where the block begins in it (both may be NULL). All three have `axes` extents, 0 for a single value.
- * Declared again under its name, it changes from the next step on, and its number stays.
+/* Declare a variable. `count` has the extents of this rank's block, in row-major order; `global_shape` has
+ * the extents of the global field, and `offset` the place where the block begins in it (both may be NULL).
+ * Each of the three has `axes` elements; `axes` is 0 for a single value. To change a variable from the next
+ * step on, declare it again under the same name; its number stays the same.
  */
 int wattio_io_variable(wattio_io *io, const char *name, int64_t type, int64_t axes,
                        const int64_t *count, const int64_t *global_shape, const int64_t *offset,
                        int64_t *variable);
 
-/* Set an attribute of a variable (before its block of a step), as "units"; or of the step that has
- * begun, as "time" (WATTIO_IO_STEP). Text is UTF-8.
+/* Set an attribute of a variable, such as "units" (before its block of a step), or of the current step, such
+ * as "time" (WATTIO_IO_STEP). Text is UTF-8.
  */
 int wattio_io_attribute_text(wattio_io *io, int64_t variable, const char *name, const char *value);
 int wattio_io_attribute_number(wattio_io *io, int64_t variable, const char *name, double value);
 
-/* Begin a step. All ranks that compute have the same rising steps. */
+/* Begin a step. All ranks that compute use the same step numbers, in ascending order. */
 int wattio_io_begin_step(wattio_io *io, int64_t step);
 
-/* Give the step that has begun another number, before any of its data has gone to the writer: for a
- * program that learns the number of a step with its data.
+/* Give the current step another number, before any of its data has gone to the writer: for programs that
+ * learn the number of a step only with its data.
  */
 int wattio_io_number_step(wattio_io *io, int64_t step);
 
-/* Hand over a variable's block by copying it; `data` may be NULL where the block has no elements. */
+/* Hand over a variable's block by copying it. `data` may be NULL if the block has no elements. */
 int wattio_io_put(wattio_io *io, int64_t variable, const void *data, int mode);
 
-/* Memory for a variable's block, which the writer sees: nothing is copied. It is complete when it is
- * committed, at the latest by the step's end, and must not be touched from then on. May sleep while the
- * buffer is full.
+/* Get memory for a variable's block that the writer shares, so that nothing is copied. Commit the block when
+ * it is complete; the end of the step commits it at the latest. Do not touch the memory after that. The call
+ * may sleep while the buffer is full.
  */
 int wattio_io_allocate(wattio_io *io, int64_t variable, void **data);
 int wattio_io_commit(wattio_io *io, int64_t variable);
 
-/* Keep the memory that blocks are allocated in where it is, beyond the session's end, until it is freed:
- * for languages in which a block may still be looked at then. NULL where blocks are sent to another node.
+/* Keep the memory of allocated blocks in place after the end of the session, until it is freed: for languages
+ * in which a block may still be accessed then. `*kept` is NULL if blocks are sent to another node.
  */
 typedef struct wattio_io_memory wattio_io_memory;
 int wattio_io_keep_memory(wattio_io *io, wattio_io_memory **kept);
 void wattio_io_free_memory(wattio_io_memory *kept);
 
-/* End the step. WATTIO_IO_STEP_FAILED tells of a step, mostly one before, that did not reach its file
- * and of which no call has told; this one is handed over all the same.
+/* End the step. WATTIO_IO_STEP_FAILED reports a step, usually an earlier one, that did not reach its file and
+ * that no call has reported yet; the current step is handed over all the same.
  */
 int wattio_io_end_step(wattio_io *io);
 
-/* Wait until all steps that were handed over are written. */
+/* Wait until all steps handed over so far are written. */
 int wattio_io_flush(wattio_io *io);
 
-/* Whether a step is whole on all ranks and visible; with `sync = true`, on the disk. WATTIO_IO_STEP_FAILED
- * where it never will be. To wait for it: so many seconds, or below 0 as long as it takes.
+/* Whether a step is complete on all ranks and visible and, with `sync = true`, on the disk.
+ * WATTIO_IO_STEP_FAILED if it never will be. `wait_durable` waits for this: at most `seconds`, or without
+ * limit if `seconds` is below 0.
  */
 int wattio_io_is_durable(wattio_io *io, int64_t step, int *yes);
 int wattio_io_wait_durable(wattio_io *io, int64_t step, double seconds);
 
-/* Wait until all is written, and end; `*io` is NULL then, whatever is returned. Collective. Steps that
- * failed and of which no call has told are told here, on all ranks alike. The report, JSON text, goes to
- * `report` as far as `bytes` allow; `needed` bytes hold all of it. Both may be NULL. A step that has begun,
- * and into which something was put, has failed if it was not ended.
+/* Wait until everything is written, and end the session; `*io` is then NULL, whatever the call returns.
+ * Collective. Failed steps that no call has reported yet are reported here, the same on all ranks. The
+ * report, JSON text, is written to `report`, up to `bytes`; the whole report needs `needed` bytes. Both may
+ * be NULL. A step that was begun but not ended has failed if anything was put into it.
  */
 int wattio_io_close(wattio_io **io, char *report, size_t bytes, size_t *needed);
 
-/* Close every session that this process has open, as a program does that ends early; no other thread uses
- * one meanwhile. Collective. MPI_Finalize does it for sessions of wattio_io_open_mpi that were not closed.
+/* Close every session that this process has open, for a program that ends early. No other thread may use a
+ * session meanwhile. Collective. MPI_Finalize does this for sessions of wattio_io_open_mpi that are still
+ * open.
  */
 int wattio_io_close_all(void);
 
-/* Descriptions for Damaris, for wattio_damaris.c: the calls of wattio_damaris.h are what programs use. */
+/* Damaris descriptions, for wattio_damaris.c only: programs use the calls in wattio_damaris.h. */
 typedef struct wattio_io_damaris wattio_io_damaris;
 int wattio_io_damaris_read(const char *file, wattio_io_damaris **damaris);
 void wattio_io_damaris_free(wattio_io_damaris *damaris);
@@ -169,10 +175,10 @@ int wattio_io_damaris_write(wattio_io_damaris *damaris, wattio_io *io, const cha
 int wattio_io_damaris_allocate(wattio_io_damaris *damaris, wattio_io *io, const char *name,
                                int32_t block, void **data);
 
-/* What went wrong in this thread's call that failed last; valid until the next that fails. */
+/* The error text of this thread's last failed call; valid until the next one fails. */
 const char *wattio_io_error(void);
 
-/* All of the report of this thread's close that was last; valid until the next. */
+/* The whole report of this thread's last close; valid until the next close. */
 const char *wattio_io_report(void);
 
 const char *wattio_io_version(void);
