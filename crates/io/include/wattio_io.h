@@ -50,7 +50,7 @@ enum {
 /* When `put` reads the data. */
 enum {
     WATTIO_IO_SYNC = 0,    /* At once: the data may change after the call returns. */
-    WATTIO_IO_DEFERRED = 1 /* At the end of the step: the data must stay there, unchanged. */
+    WATTIO_IO_DEFERRED = 1 /* At the end of the step: the data must not change until then. */
 };
 
 /* Used in place of a variable: the current step. */
@@ -76,7 +76,7 @@ typedef struct wattio_io_peers {
     int64_t size;
     int64_t machine; /* The same number on all ranks of a machine, different on other machines. */
     int (*broadcast)(void *context, void *data, size_t bytes, int64_t root);
-    int (*gather)(void *context, const void *own, size_t bytes, void *all); /* All ranks get the result. */
+    int (*gather)(void *context, const void *own, size_t bytes, void *all); /* Result on all ranks. */
     int (*meet)(void *context); /* A barrier that sleeps. */
     int (*send)(void *context, const void *data, size_t bytes, int64_t to);
     int (*receive)(void *context, void *data, size_t bytes, int64_t from);
