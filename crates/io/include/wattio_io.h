@@ -50,7 +50,7 @@ enum {
 /* When `put` reads the data. */
 enum {
     WATTIO_IO_SYNC = 0,    /* At once: the data may change after the call returns. */
-    WATTIO_IO_DEFERRED = 1 /* At the end of the step: the data must not change until then. */
+    WATTIO_IO_DEFERRED = 1 /* At the end of the step: keep the data, unchanged, until then. */
 };
 
 /* Used in place of a variable: the current step. */
