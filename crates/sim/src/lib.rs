@@ -11,6 +11,7 @@
 
 mod background;
 mod drive;
+mod ends;
 mod engine;
 mod event;
 mod group;

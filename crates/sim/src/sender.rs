@@ -1,5 +1,6 @@
 //! The clients: when the next request comes and what it is.
 
+use crate::ends::Ends;
 use crate::event::Event;
 use crate::load::{Load, LoadError, Pattern, Phase, SPAN_S_MAX, Senders, TraceSource};
 use crate::queue::{EventQueue, Nanoseconds};
@@ -8,6 +9,7 @@ use rand_distr::Exp1;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wattio_plant::Server;
 use wattio_trace::{Kind, Record};
+use wattio_units::splitmix64;
 
 /// A request that enters the server.
 #[derive(Clone, Copy, Debug)]
@@ -69,8 +71,7 @@ struct Thresholds {
 struct Trace {
     records: Box<dyn TraceSource>,
     next: Option<Record>,
-    /// End of the last request of each of a few devices, to tell sequential from random.
-    ends: [(u32, u64); 8],
+    ends: Ends,
     exhausted_at: Option<Nanoseconds>,
 }
 
@@ -112,8 +113,7 @@ impl Sender {
             }
             Load::Trace(mut records) => {
                 let next = next_of(&mut *records)?;
-                let ends = [(u32::MAX, 0); 8];
-                Source::Trace(Trace { records, next, ends, exhausted_at: None })
+                Source::Trace(Trace { records, next, ends: Ends::default(), exhausted_at: None })
             }
         };
         Ok(Self { rng: Xoshiro256PlusPlus::seed_from_u64(seed), shape, source })
@@ -324,11 +324,11 @@ impl Trace {
             Some(next) => queue.schedule(next.time_ns.max(now), Event::Arrival { epoch: 0 }),
             None => self.exhausted_at = Some(now),
         }
-        let sequential = self.follows_on(&record);
-        let hit_share = if sequential { shape.hit_sequential } else { shape.hit_random };
+        let hit_share =
+            if self.ends.follow(&record) { shape.hit_sequential } else { shape.hit_random };
         let draw = rng.next_u64() >> 32;
-        // Stripes of 64 KiB go round the drives.
-        let stripe = (record.offset_bytes >> 16).wrapping_add(u64::from(record.device) * 7919);
+        // Stripes of 64 KiB go round the drives, each device's from a drive of its own on.
+        let stripe = (record.offset_bytes >> 16).wrapping_add(first_stripe(record.device));
         Ok(Some(Arrival {
             read: record.kind == Kind::Read,
             hit: (draw as f64) < hit_share * TWO_POW_32,
@@ -338,12 +338,85 @@ impl Trace {
             drive_factor: shape.drive_factor(record.bytes),
         }))
     }
+}
 
-    /// Whether a request begins where the last one on its device ended.
-    fn follows_on(&mut self, record: &Record) -> bool {
-        let slot = &mut self.ends[record.device as usize % 8];
-        let follows = *slot == (record.device, record.offset_bytes);
-        *slot = (record.device, record.offset_bytes.saturating_add(u64::from(record.bytes)));
-        follows
+/// Where the stripes of a device begin. Numbers of devices are often multiples of a power of two,
+/// as the number of drives may be: they are mixed, so that such devices do not share their drives.
+fn first_stripe(device: u32) -> u64 {
+    // The number before the first one of the sequence: device 0 begins at 0.
+    splitmix64(u64::from(device), u64::MAX) >> 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fmt::Write;
+    use wattio_plant::SMALL;
+    use wattio_trace::{Excerpt, Reader, Scaled};
+
+    const COUNT: u64 = 10_000;
+
+    /// The requests of sequential reads, of each device in turn, as they enter the server.
+    fn arrivals(devices: &[u32], rate_scale: f64) -> Vec<Arrival> {
+        let mut text = String::new();
+        for at in 0..COUNT {
+            let devices_count = devices.len() as u64;
+            let device = devices[(at % devices_count) as usize];
+            let offset = at / devices_count * 4096;
+            writeln!(text, "{device},R,{offset},4096,{}", at * 1_000).expect("a string takes it");
+        }
+        let reader = Reader::from_bytes(text).expect("a trace");
+        let records = Excerpt::new(reader, 0.0).expect("from its beginning");
+        let records = Scaled::new(records, rate_scale, 1.0, 1).expect("in range");
+        let server = Server::from_toml(SMALL).expect("sound");
+        let mut sender =
+            Sender::new(Load::Trace(Box::new(records)), &server, 1, 0.0).expect("a load");
+        let mut queue = EventQueue::new();
+        sender.begin(&mut queue);
+        let mut found = Vec::new();
+        while let Some(event) = queue.next() {
+            found.extend(sender.arrive(0, event.at, &mut queue).expect("sound"));
+        }
+        found
+    }
+
+    /// Copies of a scaled trace stand on devices that differ in the upper bits only, and disks have
+    /// minor numbers 0, 16, 32: sequential reads of several devices were random ones.
+    #[test]
+    fn sequential_reads_are_that_on_every_device() {
+        let server = Server::from_toml(SMALL).expect("sound");
+        let many: Vec<u32> = (0..500).map(|device| device * 3).collect();
+        let cases: [(&[u32], f64); 5] = [
+            (&[0], 1.0),
+            (&[0], 4.0),
+            (&[0, 16], 1.0),
+            (&[8 << 20, 8 << 20 | 16], 3.0),
+            (&many, 1.0),
+        ];
+        for (devices, rate_scale) in cases {
+            let found = arrivals(devices, rate_scale);
+            assert_eq!(found.len() as f64, COUNT as f64 * rate_scale);
+            let hits = found.iter().filter(|arrival| arrival.hit).count() as f64;
+            let firsts = devices.len() as f64 / COUNT as f64;
+            let cache = &server.cache;
+            let expected = firsts * cache.hit_random + (1.0 - firsts) * cache.hit_sequential;
+            let off = hits / found.len() as f64 - expected;
+            assert!(off.abs() < 0.015, "{} devices x{rate_scale}: off by {off}", devices.len());
+        }
+    }
+
+    /// They all went to the drive of the request itself, where there is a power of two of them.
+    #[test]
+    fn copies_of_a_request_do_not_all_go_to_one_drive() {
+        let mut same = 0;
+        for copies in arrivals(&[0], 4.0).chunks(4) {
+            same += u32::from(copies.iter().all(|copy| copy.drive == copies[0].drive));
+        }
+        assert_eq!(same, 0);
+        let devices: Vec<u32> = (0..64).map(|device| device * 16).collect();
+        for drive in 0..4 {
+            let begun = devices.iter().filter(|&&device| first_stripe(device) % 4 == drive).count();
+            assert!((8..=24).contains(&begun), "drive {drive}: {begun} of 64");
+        }
     }
 }
