@@ -47,3 +47,34 @@ fn what_is_not_known_means_full_speed() {
         }
     }
 }
+
+/// What it measured stood still while it ran at full speed after a spike, so that it went back there
+/// again and again, for minutes.
+#[test]
+fn pegasus_saves_again_after_a_spike() {
+    let limits = wattio_sim::limits(&small());
+    let mut law = wattio_control::build("pegasus", &Default::default(), &limits).unwrap();
+    let mut step = |latency_us: f64| {
+        let latency = LatencyObservation {
+            requests: 500,
+            latency_us_mean: Some(latency_us),
+            ..LatencyObservation::quiet(Seconds(0.0))
+        };
+        let seen = Observation {
+            latency: Some(latency),
+            groups: vec![],
+            background: vec![],
+            power: None,
+            alarm: false,
+        };
+        law.step(&seen, Seconds(0.5))
+    };
+    (0..20).for_each(|_| _ = step(100.0));
+    (0..4).for_each(|_| _ = step(2_000.0));
+    // 30 s at full speed, from the first step of the spike on, are 60 steps.
+    let slower = (0..50).position(|_| step(100.0) != limits.full_speed());
+    assert_eq!(slower, None, "it stays at full speed for a while");
+    // Its steps are smaller than those between two frequencies.
+    let slower = (0..30).position(|_| step(100.0) != limits.full_speed());
+    assert!(slower.is_some(), "and not for longer");
+}

@@ -53,6 +53,8 @@ impl PegasusSettings {
     }
 }
 
+const BAILED_OUT: &str = "far above the objective: full speed for a while";
+
 /// The law and its state.
 #[derive(Clone, Debug)]
 pub struct Pegasus {
@@ -77,19 +79,23 @@ impl Pegasus {
         Self { settings, limits, objective, measured_us, share: 1.0, bailed_out, reason: "" }
     }
 
-    /// One step of the feedback.
-    fn follow(&mut self, seen: &LatencyObservation, dt: Seconds) {
-        let Some(value_us) = self.objective.value_us(seen) else { return };
+    /// Takes a window into the mean; gives the mean, or `None` where the window says nothing.
+    fn measure(&mut self, seen: &LatencyObservation, dt: Seconds) -> Option<f64> {
+        let value_us = self.objective.value_us(seen)?;
         let weight = 1.0 - (-dt.0 / self.settings.memory.0).exp();
         let before_us = self.measured_us.unwrap_or(value_us);
-        let measured_us = before_us + (value_us - before_us) * weight;
-        self.measured_us = Some(measured_us);
+        self.measured_us = Some(before_us + (value_us - before_us) * weight);
+        self.measured_us
+    }
+
+    /// One step of the feedback.
+    fn steer(&mut self, measured_us: f64) {
         let Some(limit_us) = self.objective.limit_us() else { return };
         let ratio = measured_us / limit_us;
         let s = &self.settings;
         (self.share, self.reason) = if ratio > s.bail_out {
             self.bailed_out = s.bail_out_span;
-            (1.0, "far above the objective: full speed for a while")
+            (1.0, BAILED_OUT)
         } else if ratio > 1.0 {
             (self.share + s.step_up, "above the objective: faster")
         } else if ratio > s.keep_above {
@@ -129,15 +135,16 @@ impl Law for Pegasus {
             self.reason = "no request is seen, yet tasks of clients keep cores busy";
             return self.limits.full_speed();
         }
+        let measured_us = self.measure(latency, dt);
         if self.objective.is_learning() {
             self.objective.learn(latency, dt);
             self.reason = "learning the latency at full speed";
             return self.limits.full_speed();
         }
         if self.bailed_out.0 > 0.0 {
-            self.share = 1.0;
-        } else {
-            self.follow(latency, dt);
+            (self.share, self.reason) = (1.0, BAILED_OUT);
+        } else if let Some(measured_us) = measured_us {
+            self.steer(measured_us);
         }
         self.action()
     }
