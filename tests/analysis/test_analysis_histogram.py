@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 from hypothesis import given
@@ -59,13 +60,36 @@ def test_nothing_has_no_percentile() -> None:
     assert exceedance(*empty)[1].size == 0
 
 
-def test_matrix_rows_are_windows() -> None:
+def test_matrix_rows_are_stretches_of_windows() -> None:
     windows = WindowHistograms(
         np.array([0, 2, 2, 3], dtype=np.uint64),
         np.array([1.0, 3.0, 1.0]),
         np.array([5, 6, 7], dtype=np.uint64),
     )
-    edge, matrix = windows.matrix()
+    edge, matrix = windows.matrix(np.array([0, 1, 2]))
     assert edge.tolist() == [1, 3]
     assert matrix.tolist() == [[5, 6], [0, 0], [7, 0]]
+    for starts, sums in (([0, 2], [[5, 6], [7, 0]]), ([0, 1], [[5, 6], [7, 0]]), ([0], [[12, 6]])):
+        edge, matrix = windows.matrix(np.array(starts))
+        assert edge.tolist() == [1, 3]
+        assert matrix.tolist() == sums
+    nothing = WindowHistograms(np.zeros(3, dtype=np.uint64), np.empty(0), np.empty(0, np.uint64))
+    assert nothing.matrix(np.array([0, 1]))[1].shape == (2, 0)
     assert windows.merged()[1].tolist() == [12, 6]
+
+
+def test_a_day_of_windows_needs_no_row_for_each() -> None:
+    """A matrix of windows and buckets took gigabytes."""
+    count, edges, each = 200_000, 4_000, 5
+    draw = np.random.default_rng(1)
+    edge = np.sort(draw.integers(1, edges + 1, (count, each)), axis=1).ravel().astype(np.float64)
+    offsets = np.arange(count + 1, dtype=np.uint64) * each
+    windows = WindowHistograms(offsets, edge, np.ones(count * each, dtype=np.uint64))
+    starts = np.arange(0, count, -(-count // 1200))
+    tracemalloc.start()
+    found, matrix = windows.matrix(starts)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 200e6
+    assert matrix.shape == (len(starts), found.size)
+    assert matrix.sum() == count * each

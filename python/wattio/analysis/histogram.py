@@ -38,13 +38,21 @@ class WindowHistograms:
         """One histogram of all windows: edges ascending, counts summed."""
         return merge([(self.edge, self.count)])
 
-    def matrix(self) -> tuple[Edges, NDArray[np.float64]]:
-        """Edges (m) and counts (windows x m), for sums over any selection of windows."""
-        edge, column = np.unique(self.edge, return_inverse=True)
-        starts = self.offsets.astype(np.int64)
-        row = np.repeat(np.arange(self.windows), starts[1:] - starts[:-1])
-        matrix = np.zeros((self.windows, edge.size))
-        np.add.at(matrix, (row, column), self.count.astype(np.float64))
+    def matrix(self, starts: NDArray[np.int64]) -> tuple[Edges, NDArray[np.float64]]:
+        """Edges (m) and counts (stretches x m), for sums over any selection of stretches.
+
+        `starts` holds the first window of each stretch, ascending from 0; each lasts to the next
+        one, the last one to the end. No row is made for each window: a day has many.
+        """
+        begins = self.offsets.astype(np.int64)
+        ends = [*begins[starts[1:]].tolist(), int(begins[-1])]
+        parts = [slice(*pair) for pair in zip(begins[starts].tolist(), ends, strict=True)]
+        each = [np.unique(self.edge[part]) for part in parts]
+        edge = np.unique(np.concatenate(each)) if each else np.empty(0)
+        matrix = np.zeros((len(parts), edge.size))
+        for row, part in enumerate(parts):
+            column = np.searchsorted(edge, self.edge[part])
+            np.add.at(matrix[row], column, self.count[part].astype(np.float64))
         return edge, matrix
 
 

@@ -113,10 +113,9 @@ class _Windows:
         self.energy_j = total(windows["energy_j"])
         self.latency_us = total(ios * np.nan_to_num(windows["latency_us_mean"]))
         self.background = total(windows["background_rate"] * windows["span_s"])
-        self.edge, matrix = WindowHistograms(*outcome.window_histograms).matrix()
-        by_stretch = np.add.reduceat(matrix, starts, axis=0).astype(np.float64)
+        self.edge, matrix = WindowHistograms(*outcome.window_histograms).matrix(starts)
         # A column for each bucket, together in memory: a percentile looks at few of them.
-        self.cumulative = np.asfortranarray(np.cumsum(by_stretch, axis=1))
+        self.cumulative = np.asfortranarray(np.cumsum(matrix, axis=1, out=matrix))
         self.size = len(starts)
 
     def _percentile(self, share: float, weights: NDArray[np.float64]) -> float:
