@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from places import ROOT
+from wattio import _core
 from wattio.errors import InputError
 from wattio.files import document
 from wattio.kinds.simulation import schema, trace_set
@@ -78,3 +79,27 @@ def test_without_a_folder_a_study_plays_its_own_loads(tmp_path: Path) -> None:
         study_of(STUDY, tmp_path)
     load = '[[load]]\nname = "own"\nserver = "small"\ntrace = "own.wtrace"\n'
     assert [entry.name for entry in study_of(STUDY + load, tmp_path).load] == ["own"]
+
+
+def test_names_that_begin_alike_stay_apart(folder: Path) -> None:
+    """Two traces that had 24 characters in common could not be in one study."""
+    for part in ("a", "b"):
+        (folder / f"production-database-2024-{part}.csv").symlink_to(folder / "short.csv")
+    (folder / "short csv").symlink_to(folder / "short.csv")
+    (folder / "short-csv").symlink_to(folder / "short.csv")
+    servers = []
+    for part in ("old", "new"):
+        (folder / part).mkdir()
+        path = folder / part / "server.toml"
+        path.write_text(_core.built_in_servers()["small"])
+        servers.append(str(path))
+    text = STUDY.replace('"small", "dorado6000"', ", ".join(f'"{path}"' for path in servers))
+    text = text.replace("rate_scales = [1, 20]", "rate_scales = [1, 1.0000001, 20]")
+    names = [entry.name for entry in study_of(trace_set.with_folder(text, folder), folder).load]
+    assert len(set(names)) == len(names) == (2 + 5) * 2 * 3
+    assert len([name for name in names if name.startswith("production-databa")]) == 2 * 2 * 3
+    assert any(name.startswith("long.wtrace x20 server-") for name in names)
+    # Further traces do not rename those there are.
+    (folder / "another.csv").symlink_to(folder / "short.csv")
+    more = [entry.name for entry in study_of(trace_set.with_folder(text, folder), folder).load]
+    assert set(names) < set(more)

@@ -15,8 +15,12 @@ Files that are no traces (by their content) are left out and named.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +31,9 @@ from wattio import _core
 from wattio.errors import InputError
 from wattio.files.document import Strict
 from wattio.files.quantity import Seconds
+
+_NAME_MAX = 24
+"""So much of the name of a trace or a server goes into that of a load."""
 
 _SHORT = 0.5
 """A trace of less than this share of a stretch is stretched in time, so that a law gets to act."""
@@ -71,34 +78,63 @@ def expand(entry: TraceSetEntry, folder: Path) -> TraceSet:
         files = sorted(path for path in folder.iterdir() if path.is_file())
     except OSError as error:
         raise InputError(f"{folder}: cannot be read: {error.strerror}") from error
-    loads: list[dict[str, Any]] = []
+    spans_s: dict[Path, float] = {}
     left_out = []
     for path in files:
         try:
-            span_s = float(json.loads(_core.trace_info(str(path)))["span_s"])
+            spans_s[path] = float(json.loads(_core.trace_info(str(path)))["span_s"])
         except InputError:
             left_out.append(path.name)
-            continue
-        loads += [
-            load
-            for server in entry.servers
-            for scale in entry.rate_scales
-            for load in _pieces(entry, path, span_s, server, scale)
-        ]
+    traces = _short({path.name: path.name for path in spans_s})
+    scales = _numbers(entry.rate_scales)
+    servers = _short({server: Path(server).stem for server in entry.servers})
+    loads = [
+        load
+        for path, span_s in spans_s.items()
+        for server in entry.servers
+        for scale in entry.rate_scales
+        for load in _pieces(
+            entry,
+            {"server": server, "trace": str(path), "rate_scale": scale},
+            f"{traces[path.name]} x{scales[scale]} {servers[server]}",
+            span_s,
+        )
+    ]
     if not loads:
         named = f" ({', '.join(left_out)})" if left_out else ""
         raise InputError(f"{folder}: holds no trace that can be read{named}")
     return TraceSet(loads, left_out)
 
 
+def _short(names: Mapping[str, str]) -> dict[str, str]:
+    """For each key a short form of its name, as names of loads may be; no two are the same.
+
+    Where two would be, each ends with digits that its key alone decides.
+    """
+    plain = {key: re.sub(r"[^A-Za-z0-9._+=-]", "-", name) for key, name in names.items()}
+    often = Counter(name[:_NAME_MAX] for name in plain.values())
+
+    def distinct(key: str, name: str) -> str:
+        if often[name[:_NAME_MAX]] == 1:
+            return name[:_NAME_MAX]
+        digits = hashlib.sha256(os.fsencode(key)).hexdigest()[:6]
+        return f"{name[: _NAME_MAX - len(digits) - 1]}-{digits}"
+
+    return {key: distinct(key, name) for key, name in plain.items()}
+
+
+def _numbers(scales: Iterable[float]) -> dict[float, str]:
+    """Each scale in few digits, and in all of them where two would be the same."""
+    short = {scale: f"{scale:g}" for scale in scales}
+    often = Counter(short.values())
+    return {scale: text if often[text] == 1 else repr(scale) for scale, text in short.items()}
+
+
 def _pieces(
-    entry: TraceSetEntry, path: Path, span_s: float, server: str, scale: float
+    entry: TraceSetEntry, common: dict[str, Any], base: str, span_s: float
 ) -> list[dict[str, Any]]:
-    """The stretches of one trace on one server at one rate."""
+    """The stretches of one trace on one server at one rate, named after `base`."""
     stretch_s = entry.stretch
-    name = re.sub(r"[^A-Za-z0-9._+=-]", "-", path.name)[:24]
-    common: dict[str, Any] = {"server": server, "trace": str(path), "rate_scale": scale}
-    base = f"{name} x{scale:g} {Path(server).stem}"
     if span_s < _SHORT * stretch_s:
         slower = min(1e6, stretch_s / max(span_s, 1e-6))
         return [{**common, "name": base, "time_scale": slower}]
