@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from datetime import UTC, datetime
@@ -147,6 +148,24 @@ def test_traces_are_repeated_each_server_from_elsewhere() -> None:
         made(missing)
 
 
+def test_traces_are_not_read_whole_into_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traces = tmp_path / "traces"
+    traces.mkdir()
+    name = "synthetic.msr"
+    (traces / name).symlink_to(ROOT / "tests" / "data" / "traces" / name)
+    digest = hashlib.sha256((traces / name).read_bytes()).hexdigest()
+    day = 'day = { pressure_median = 0.05, patterns = ["Rand_W"] }'
+    text = STUDY.replace(day, f'traces = "{traces}"')
+    monkeypatch.setattr(Path, "read_bytes", lambda _: pytest.fail("it is read whole"))
+    drawn = [each for each in made(text).members if each.group == "logs"]
+    assert {each.source["digest"] for each in drawn} == {digest}
+    (traces / name).unlink()
+    (traces / name).symlink_to(tmp_path / "none")
+    monkeypatch.setattr(plan, "_is_trace", lambda path: path.is_symlink())
+    with pytest.raises(InputError, match=r"group\[2\].traces: .*synthetic.msr cannot be read"):
+        made(text)
 def test_placing_keeps_to_the_share_and_pays_for_moving() -> None:
     entry = PlacingEntry(pressure_max=0.5, off_power="10 W", moving_power="0 W")  # type: ignore[arg-type]
     load = np.array([0.05, 0.1, 0.15, 0.1])

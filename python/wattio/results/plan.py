@@ -96,3 +96,9 @@ def digest(content: object) -> str:
     """The hash of anything that JSON can hold; what it cannot is taken as its text."""
     text = json.dumps(content, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """The hash of what a file holds, which need not fit into memory. Raises OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -15,7 +14,7 @@ from wattio.files.document import Document
 from wattio.kinds.fleet import members
 from wattio.kinds.fleet.members import Member
 from wattio.kinds.fleet.schema import KIND, FleetStudy, GroupEntry, from_document
-from wattio.results.plan import Iteration, Plan, digest
+from wattio.results.plan import Iteration, Plan, digest, file_digest
 from wattio.results.runs import Run
 from wattio.simulator import profile, saturation, simulation
 from wattio.simulator.bounds import takes_bounds
@@ -235,7 +234,11 @@ class _Drawer:
         files = sorted(path for path in folder.iterdir() if _is_trace(path))
         if not files:
             raise self.source.error(place, f"{folder} holds no trace")
-        digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
+        try:
+            digests = [file_digest(path) for path in files]
+        except OSError as error:
+            message = f"{error.filename} cannot be read: {error.strerror}"
+            raise self.source.error(place, message) from None
         found = []
         for at, seed in enumerate(self._seeds()):
             which = at % len(files)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -15,7 +14,7 @@ from wattio.files.document import Document, nearest
 from wattio.kinds.common import PolicyEntry
 from wattio.kinds.simulation import promises
 from wattio.kinds.simulation.schema import LoadEntry, SimulationStudy
-from wattio.results.plan import Iteration, Plan, digest
+from wattio.results.plan import Iteration, Plan, digest, file_digest
 from wattio.results.runs import Run
 from wattio.simulator import oracle, profile
 from wattio.simulator.native import Simulator
@@ -239,7 +238,7 @@ def _load_facts(base: Path, entry: LoadEntry, source: Document, index: int) -> d
     path = _located(base, str(entry.trace or entry.profile))
     if entry.trace:
         try:
-            identity = {"trace": _filedigest(Path(path))}
+            identity = {"trace": file_digest(Path(path))}
         except OSError as error:
             message = f"{path} cannot be read: {error.strerror}"
             raise source.error(("load", index, "trace"), message) from None
@@ -280,8 +279,3 @@ def _absolute(base: Path, entry: LoadEntry, server: str) -> dict[str, Any]:
 
 def _located(base: Path, path: str) -> str:
     return str(shipped.located(path, base).resolve())
-
-
-def _filedigest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
