@@ -79,6 +79,10 @@ def study(tmp_path: Path) -> Path:
             'bound = "median 20%"',
             'bound "median 20%": allowed are the mean or the p99',
         ),
+        ("batch = 2", 'bound = "mean 1.2.3%"', 'bound "mean 1.2.3%": allowed are the mean'),
+        ("batch = 2", 'bound = "p99 2 ms window"', "the mean or the p99 over the run"),
+        ("batch = 2", 'bound = "p95 20%"', "the mean or the p99 over the run"),
+        ("batch = 2", 'bound = "mean 2000%"', "a share over full speed (0.1% to 1000%)"),
         ('server = "small"', 'server = "smal"', 'unknown server "smal"'),
         ("pressure_median = 0.1", "pressure_median = 1.5", "less than or equal to 1"),
         ('name = "logs"', 'name = "web"', '"web" is already taken by another group'),
@@ -324,18 +328,21 @@ def test_servers_whose_latency_is_not_known_are_told(
 
 
 @pytest.mark.parametrize(
-    ("bound", "limit"),
+    ("bound", "limit_us"),
     [
         ("mean 20%", ("relative", "0.2")),
         ("mean 0.2 run", ("relative", "0.2")),
         ("p99 2 ms", ("absolute", "2 ms")),
     ],
 )
-def test_bounds_are_read(bound: str, limit: tuple[str, str]) -> None:
+def test_bounds_are_read(bound: str, limit_us: float) -> None:
     text = STUDY.replace("batch = 2", f'bound = "{bound}"')
-    head = document.validate(FleetStudy, source(text)).study
-    assert (head.limit[0], head.limit[1]) == limit
-    assert head.of_p99 == bound.startswith("p99")
+    study = document.validate(FleetStudy, source(text))
+    assert study.study.of_p99 == bound.startswith("p99")
+    name = "latency_us_p99" if study.study.of_p99 else "latency_us_mean"
+    columns = {name: np.array([150.0])}
+    ratios = summary.relative(columns, {name: np.array([100.0])}, study)
+    assert ratios.tolist() == pytest.approx([150.0 / limit_us])
 
 
 def test_options_of_measurements_are_refused(

@@ -17,7 +17,7 @@ from wattio.kinds.fleet import summary
 from wattio.kinds.fleet.folder import FleetFolder, load_json
 from wattio.kinds.fleet.plan import Batch, FleetPlan, FleetRequest
 from wattio.results.runs import WHOLE, Recorded, Verdict
-from wattio.simulator.bounds import takes_bounds
+from wattio.simulator.bounds import Bound, takes_bounds
 
 
 class FleetSimulator:
@@ -56,7 +56,7 @@ def simulate(
 
 def specification(request: FleetRequest, threads: int | None = 1) -> dict[str, Any]:
     """A batch as the native module takes it."""
-    bounded = takes_bounds(request.policy) or request.bound.strip().startswith("p99")
+    bounded = takes_bounds(request.policy) or Bound.parse(request.bound).statistic == "p99"
     return {
         "servers": dict(request.servers),
         "policy": {"name": request.policy, "settings": dict(request.settings)},

@@ -152,8 +152,7 @@ def _batch(
 def _runs(source: Document, study: FleetStudy, servers: tuple[str, ...]) -> tuple[Run, ...]:
     """The policies with all their settings, the reference first where the file lacks it."""
     simulator = NativeSimulator()
-    kind, limit = study.study.limit
-    bound = float(limit) if kind == "relative" else 0.0
+    bound = study.study.held_to.share or 0.0
     found = []
     for index, entry in enumerate(study.policy):
         try:

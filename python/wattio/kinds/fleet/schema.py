@@ -34,7 +34,6 @@ added where the file does not name it.
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -45,6 +44,7 @@ from wattio.files import document
 from wattio.files.document import Document, Strict, nearest
 from wattio.files.quantity import Bytes, Seconds, Size, Watts
 from wattio.kinds.common import Name, PolicyEntry, Scale, Seed
+from wattio.simulator.bounds import Bound
 from wattio.simulator.profile import Fraction, PatternName, Pressure
 
 KIND = "fleet"
@@ -56,7 +56,8 @@ Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Factor = Annotated[float, Field(ge=1, le=100)]
 Hour = Annotated[float, Field(ge=0, lt=24)]
 
-_BOUND = re.compile(r"^(mean|p99)\s+(?:([0-9.]+)\s*%|([0-9.]+)|([0-9.]+\s*[a-z]+))(?:\s+run)?$")
+_STATISTICS = ("mean", "p99")
+"""What a bound of a fleet may be on: what is kept of each server."""
 
 
 class FleetHead(Strict):
@@ -76,27 +77,33 @@ class FleetHead(Strict):
 
     @model_validator(mode="after")
     def _readable(self) -> FleetHead:
-        if not _BOUND.match(self.bound.strip()):
+        if not self._is_bounded():
             raise ValueError(
                 f'bound "{self.bound}": allowed are the mean or the p99 over the run, a share'
-                ' over full speed or a time, such as "mean 20%" or "p99 2 ms"'
+                " over full speed (0.1% to 1000%) or a time (1 us to 1000 s), such as"
+                ' "mean 20%" or "p99 2 ms"'
             )
         if not 3600 <= self.duration <= 366 * 86400:
             raise ValueError("duration: allowed is 1 h to 366 d")
         return self
 
+    def _is_bounded(self) -> bool:
+        """Whether the bound is one that a fleet can be held to."""
+        try:
+            bound = self.held_to
+        except InputError:
+            return False
+        return bound.statistic in _STATISTICS and bound.scope == "run"
+
+    @property
+    def held_to(self) -> Bound:
+        """The bound, read. Raises InputError."""
+        return Bound.parse(self.bound)
+
     @property
     def of_p99(self) -> bool:
         """Whether the bound is on the 99th percentile."""
-        return self.bound.strip().startswith("p99")
-
-    @property
-    def limit(self) -> tuple[Literal["relative", "absolute"], str]:
-        """Whether the limit is a share over full speed, and its text."""
-        words = self.bound.strip().removesuffix(" run").split(maxsplit=1)[1]
-        if words.endswith("%"):
-            return "relative", str(float(words[:-1]) / 100)
-        return ("relative", words) if words.replace(".", "").isdigit() else ("absolute", words)
+        return self.held_to.statistic == "p99"
 
 
 class PriceEntry(Strict):

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wattio import _core
 from wattio.analysis import statistics
 from wattio.analysis.statistics import Interval
 from wattio.errors import ResultError
@@ -138,10 +137,7 @@ def _power(columns: Columns, native: Columns, study: FleetStudy) -> Metrics:
 def relative(columns: Columns, native: Columns, study: FleetStudy) -> Values:
     """The bounded statistic of each server over its limit: above 1 the bound is broken."""
     name = "latency_us_p99" if study.study.of_p99 else "latency_us_mean"
-    kind, limit = study.study.limit
-    if kind == "relative":
-        return columns[name] / (native[name] * (1 + float(limit)))
-    return columns[name] / (_core.parse_quantity(limit, "time") * 1e6)
+    return columns[name] / study.study.held_to.limit(native[name])
 
 
 def _bound(columns: Columns, native: Columns, study: FleetStudy) -> Metrics:
