@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,6 +93,13 @@ def day_source(
         "first_day": DAYS.index(first_day),
         "mix": [pattern.read_fraction, pattern.random_fraction, float(pattern.io_bytes)],
     }, dispersion
+
+
+def peak_pressure(source: Mapping[str, Any]) -> float:
+    """The greatest pressure of a server with a statistical day in a week, but for its wandering."""
+    busiest_day = max(1.0, source["weekend"])
+    peak = source["pressure"] * (1 + source["swing"]) * busiest_day
+    return float(min(source["pressure_max"], peak))
 
 
 def pattern_of(entry: DayEntry, name: str) -> Pattern:

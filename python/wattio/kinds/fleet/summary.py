@@ -15,6 +15,7 @@ from wattio.analysis.statistics import Interval
 from wattio.errors import ResultError
 from wattio.kinds.fleet import placement
 from wattio.kinds.fleet.folder import Columns, FleetFolder
+from wattio.kinds.fleet.members import peak_pressure
 from wattio.kinds.fleet.schema import FleetStudy
 from wattio.results.runs import WHOLE, Metrics, Recorded, Run, Verdict
 from wattio.simulator.policies import REFERENCE
@@ -91,7 +92,7 @@ def derive(folder: FleetFolder, runs: Mapping[str, Run]) -> dict[str, Metrics]:
     for label, columns in tables.items():
         metrics = _power(columns, native, study)
         metrics |= _bound(columns, native, study)
-        metrics |= _placing(columns, native, members, study)
+        metrics |= placing(columns, native, members, study)
         found[label] = metrics
     return found
 
@@ -160,7 +161,7 @@ def _bound(columns: Columns, native: Columns, study: FleetStudy) -> Metrics:
     }
 
 
-def _placing(
+def placing(
     columns: Columns, native: Columns, members: list[dict[str, Any]], study: FleetStudy
 ) -> Metrics:
     """Estimates of load on fewer servers, for servers whose load is a share of a known rate."""
@@ -175,9 +176,9 @@ def _placing(
     for chosen in kinds.values():
         rates = np.array([members[at]["source"]["rate"] for at in chosen])
         ios = native["ios"][chosen] / native["duration_s"][chosen]
-        mean = ios / rates
-        swing = np.array([1 + members[at]["source"]["swing"] for at in chosen])
-        parts.append(placement.estimate(columns["power_w_mean"][chosen], mean, mean * swing, entry))
+        # The busiest moment is that of any week, whatever part of one the fleet was run over.
+        peak = np.array([peak_pressure(members[at]["source"]) for at in chosen])
+        parts.append(placement.estimate(columns["power_w_mean"][chosen], ios / rates, peak, entry))
     if not parts:
         return {}
     present = sum(part.power_w for part in parts)
