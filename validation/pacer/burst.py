@@ -41,13 +41,12 @@ def begins_s(study: Evaluation) -> float | None:
 
 def p99_by_second_us(outcome: Outcome) -> Seconds:
     """End of each second and the 99th percentile within it, in microseconds; NaN without I/Os."""
-    edge, counts = WindowHistograms(*outcome.window_histograms).matrix()
     second = np.floor(outcome.windows["start_s"] / _SECOND_S + 1e-9).astype(int)
-    values = []
-    for number in np.unique(second):
-        value = percentile(edge, counts[second == number].sum(axis=0), 0.99)
-        values.append(np.nan if value is None else value)
-    return (np.unique(second) + 1) * _SECOND_S, np.array(values)
+    numbers, starts = np.unique(second, return_index=True)
+    edge, counts = WindowHistograms(*outcome.window_histograms).matrix(starts)
+    found = [percentile(edge, row, 0.99) for row in counts]
+    values = [np.nan if value is None else value for value in found]
+    return (numbers + 1) * _SECOND_S, np.array(values)
 
 
 def reaction_ms(outcome: Outcome, begin_s: float) -> float | None:
