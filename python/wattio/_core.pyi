@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "ORACLE_BOUNDS_MAX",
+    "YEAR_H",
     "HeldKnobs",
     "HostError",
     "InputError",
@@ -44,6 +46,12 @@ class InputError(ValueError):
 
 class HostError(Exception):
     """The host lacks what was asked of it, or says no: which place, what it said, what would do."""
+
+ORACLE_BOUNDS_MAX: int
+"""The most bounds that the oracle keeps at once."""
+
+YEAR_H: float
+"""Hours of a mean year."""
 
 def version() -> str:
     """The version of the native module."""

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use wattio_plant::{DescriptionError, require};
 use wattio_units::Watts;
 
-/// Hours of a year of 365 days.
-const YEAR_H: f64 = 8_760.0;
+/// Hours of a mean year: 365.25 days. Reports of `wattio` take it from here, too.
+pub const YEAR_H: f64 = 8_766.0;
 
 /// The factors. Those that nobody names are round assumptions of the order of European industry
 /// (price) and grids (CO2); the same as in reports.
@@ -66,7 +66,7 @@ impl Price {
     }
 }
 
-/// "78.8 kWh, 19.71 EUR and 27.6 kg of CO2 in a year like this, at 0.25 EUR and 350 g for a kWh".
+/// "78.9 kWh, 19.72 EUR and 27.6 kg of CO2 in a year like this, at 0.25 EUR and 350 g for a kWh".
 impl std::fmt::Display for SavedYear {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { energy_kwh, cost_eur, co2_kg, price } = self;
@@ -100,10 +100,10 @@ mod tests {
     #[test]
     fn a_year_is_the_mean_power_times_its_hours() {
         let year = Price { eur_per_kwh: 0.5, co2_g_per_kwh: 100.0 }.year(Watts(1_000.0));
-        assert_eq!((year.energy_kwh, year.cost_eur, year.co2_kg), (8_760.0, 4_380.0, 876.0));
+        assert_eq!((year.energy_kwh, year.cost_eur, year.co2_kg), (8_766.0, 4_383.0, 876.6));
         assert!(Price::default().year(Watts(-1.0)).cost_eur < 0.0, "more was drawn");
         let text = Price::default().year(Watts(9.0)).to_string();
-        assert!(text.starts_with("78.8 kWh, 19.71 EUR and 27.6 kg of CO2"), "{text}");
+        assert!(text.starts_with("78.9 kWh, 19.72 EUR and 27.6 kg of CO2"), "{text}");
         assert!(text.ends_with("at 0.25 EUR and 350 g for a kWh"), "{text}");
     }
 

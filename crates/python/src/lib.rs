@@ -66,6 +66,14 @@ mod core {
     #[pymodule_export]
     use super::power::{PowerModel, assumed_power_model};
 
+    /// The most bounds that the oracle keeps at once.
+    #[pymodule_export]
+    const ORACLE_BOUNDS_MAX: usize = wattio_sim::oracle::BOUNDS_MAX;
+
+    /// Hours of a mean year.
+    #[pymodule_export]
+    const YEAR_H: f64 = wattio_host::price::YEAR_H;
+
     /// The version of the native module.
     #[pyfunction]
     fn version() -> &'static str {

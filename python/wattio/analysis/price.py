@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-YEAR_H = 8766.0
+from wattio import _core
+
+YEAR_H = _core.YEAR_H
 """Hours of a mean year: 365.25 days."""
 
 
