@@ -214,7 +214,7 @@ def test_a_stop_does_not_relate_everything_again(
     class Counting(FakeSimulator):
         related = 0
 
-        def relate(self, outcome: Outcome, native: Outcome, plf: float) -> dict[str, Any]:
+        def relate(self, outcome: Outcome, native: Outcome, plf: float | None) -> dict[str, Any]:
             self.related += 1
             return super().relate(outcome, native, plf)
 

@@ -25,7 +25,7 @@ def outcome(windows: list[list[float]]) -> Outcome:
     starts: NDArray[np.float64] = np.array([0.5 * at for at in range(len(windows))])
     return Outcome(
         REQUEST,
-        {"latency_us_mean": float(np.mean(every)) if every else None},
+        {"ios": len(every), "latency_us_mean": float(np.mean(every)) if every else None},
         {
             "start_s": starts,
             "latency_us_mean": np.array(means),
@@ -66,6 +66,18 @@ def test_windows_without_a_twin_count_over_the_run_only() -> None:
     ours = outcome([[100.0], [100.0], [500.0], [100.0]])
     judged = judge(Bound.parse("mean 20% run"), ours, NATIVE)
     assert (judged["kept"], judged["violation_share"]) == (False, 0.0)
+
+
+@pytest.mark.parametrize("text", ["mean 20% run", "mean 20% window", "p99 1 ms run"])
+def test_a_run_that_answers_much_less_than_its_twin_keeps_nothing(text: str) -> None:
+    native, bound = outcome([[100.0] * 100]), Bound.parse(text)
+    enough, few, none = (outcome([[100.0] * count]) for count in (98, 97, 0))
+    assert [judge(bound, ours, native)["kept"] for ours in (enough, few, none)] == [
+        True,
+        False,
+        False,
+    ]
+    assert judge(bound, few, native)["answered_share"] == pytest.approx(0.97)
 
 
 def test_a_run_without_requests_keeps_and_breaks_nothing() -> None:

@@ -8,13 +8,16 @@ import json
 import math
 import re
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from places import ROOT
 from wattio import _core, cli
+from wattio.api import simulated as api
 from wattio.errors import InputError
+from wattio.kinds.simulation import metrics
 from wattio.simulator import oracle, simulation
 from wattio.simulator.native import NativeSimulator
 from wattio.simulator.simulation import Outcome, Request
@@ -26,6 +29,7 @@ REQUIRED = {
     *("background_rate_mean", "cores_active_mean", "frequency_hz_mean", "state_share"),
     *("relative_to_native", "bound", "events", "events_per_s", "wall_s"),
     *("background_backlog_core_s_end", "background_delay_s_max", "energy_per_io_j", "bounds"),
+    "ios_waiting_end",
 }
 
 
@@ -182,6 +186,7 @@ def outcome(latency_us: list[float]) -> Outcome:
     means = np.array(latency_us)
     mean_us = float(np.nanmean(means)) if np.isfinite(means).any() else None
     summary = {
+        "ios": 5 if mean_us else 0,
         "iops_mean": 10.0,
         "iops_per_watt": 0.1,
         "power_w_mean": 100.0,
@@ -208,6 +213,48 @@ def test_without_requests_there_is_no_ratio_and_no_verdict() -> None:
     nan = float("nan")
     related = simulation.relate(outcome([nan, nan]), outcome([nan, nan]), 0.2)
     assert related["bound"] == {"plf": 0.2, "latency_us_mean_ok": None, "violation_share": None}
+
+
+@pytest.fixture
+def one_moment(tmp_path: Path) -> Path:
+    """A trace of 20,000 requests, all but the first of which come at once, after 1 s."""
+    path = tmp_path / "moment.csv"
+    rows = (f"0,R,{at * 65536 * 7},4096,{min(at, 1) * 1_000_000}" for at in range(20_000))
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+def test_what_a_trace_leaves_unanswered_is_no_bound_kept(one_moment: Path) -> None:
+    """What was never answered was never judged: a bound that was broken was told as kept."""
+    words = (
+        *("simulate", "--server", "small", "--trace", str(one_moment), "--policy", "fixed"),
+        *("--set", "cores_share=0.5", "--set", "frequency_share=0.3", "--bound", "mean 20%"),
+        *("--duration", "1.1 s"),
+    )
+    told = answer(*words)
+    assert told["ios"] + told["ios_waiting_end"] == 20_000
+    assert told["ios_waiting_end"] > 200
+    (judged,) = told["bounds"]
+    assert judged["run_ratio"] < 1, "what was answered was answered in time"
+    assert judged["answered_share"] < 0.98
+    assert judged["kept"] is False
+    shown = " ".join(wattio(*words).stdout.split())
+    assert re.search(r"overloaded: under fixed [\d,]+ of 20,000 requests were not answered", shown)
+    assert re.search(r"NOT kept, as only \d+\.\d% of the requests that native answers", shown)
+
+
+def test_a_run_that_leaves_much_unanswered_is_warned_of(one_moment: Path) -> None:
+    request = Request("small", "native", {"trace": str(one_moment)}, duration_s=1.02, warmup_s=0.0)
+    found = metrics.verdicts(NativeSimulator().simulate(request))
+    (warned,) = [each for each in found if each.reason.startswith("OVERLOADED")]
+    assert warned.verdict == "WARN"
+    assert "of 20,000 requests were not answered at the end" in warned.reason
+    # Clients that wait for their answers always have some, and results of old do not say.
+    ours = {"ios": 100, "ios_waiting_end": 50}
+    closed = Request("small", "native", {"pattern": "Rand_R", "pressure": 1.0})
+    assert simulation.overload(closed, ours) is None
+    assert simulation.overload(request, {"ios": 100}) is None
+    assert simulation.overload(request, {"ios": 10, "ios_waiting_end": 10}) is None
 
 
 def test_a_hyperparameter_says_what_it_is_and_where_it_comes_from() -> None:

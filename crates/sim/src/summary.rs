@@ -24,6 +24,9 @@ pub struct Summary {
     pub duration_s: f64,
     /// Requests answered.
     pub ios: u64,
+    /// Requests that have arrived and are not answered at the end, those from before it began
+    /// included.
+    pub ios_waiting_end: u64,
     /// Requests a second.
     pub iops_mean: f64,
     /// Data a second.
@@ -111,6 +114,7 @@ impl Summary {
         Self {
             duration_s,
             ios,
+            ios_waiting_end: now.totals.arrivals - now.totals.answered,
             iops_mean: ios as f64 / duration_s,
             throughput_mib_s: (now.totals.bytes - base.totals.bytes) as f64
                 / duration_s

@@ -91,7 +91,7 @@ def oracle(
     if as_json:
         output.print_json(result)
         return 0
-    show(result, native.summary)
+    show(result, native.summary, request)
     for line in _sentences(result["search"]):
         output.console().print(line, highlight=False)
     output.console().print(_plan(result["segments"]))

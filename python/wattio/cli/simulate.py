@@ -19,7 +19,16 @@ from wattio.errors import InputError, unusable
 from wattio.simulator import server_power
 from wattio.simulator.bounds import Bound, judge, takes_bounds
 from wattio.simulator.native import NativeSimulator, side_by_side
-from wattio.simulator.simulation import Outcome, Request, Setting, relate
+from wattio.simulator.oracle import check_bounds
+from wattio.simulator.policies import BOUND_BY
+from wattio.simulator.simulation import (
+    ANSWERED_LEAST,
+    Outcome,
+    Request,
+    Setting,
+    overload,
+    relate,
+)
 
 app = App(
     name="simulate",
@@ -172,7 +181,7 @@ def simulate(
     if as_json:
         output.print_json(result)
     else:
-        show(result, native.summary)
+        show(result, native.summary, request)
     return 0
 
 
@@ -184,8 +193,8 @@ def run_with_twin(request: Request, *, quiet: bool) -> tuple[Outcome, Outcome]:
     return outcome, native
 
 
-def show(result: dict[str, Any], native: dict[str, Any]) -> None:
-    """Print a run beside its twin as a table, with the bound in words."""
+def show(result: dict[str, Any], native: dict[str, Any], request: Request) -> None:
+    """Print a run of a request beside its twin as a table, with the bound in words."""
     from rich.table import Table
 
     table = Table(
@@ -212,6 +221,10 @@ def show(result: dict[str, Any], native: dict[str, Any]) -> None:
     if states:
         shares = ", ".join(f"{name} {share:.0%}" for name, share in states.items())
         output.console().print(f"time in states: {shares}")
+    for who, summary in (("native", native), (result["policy"], result)):
+        left = overload(request, summary)
+        if left is not None:
+            output.console().print(f"overloaded: under {who} {left}", highlight=False)
     for bound in result.get("bounds", ()):
         output.console().print(_sentence(bound), highlight=False)
     saved_w = native["power_w_mean"] - result["power_w_mean"]
@@ -229,6 +242,9 @@ def _sentence(bound: dict[str, Any]) -> str:
     """How a bound fared, in words."""
     kept = {True: "kept", False: "NOT kept", None: "nothing to hold it against"}[bound["kept"]]
     ratio, share = bound["run_ratio"], bound["violation_share"]
+    answered = bound["answered_share"]
+    if answered is not None and answered < ANSWERED_LEAST:
+        kept = f"{kept}, as only {answered:.1%} of the requests that native answers were answered"
     over_run = "" if ratio is None else f"; {ratio:.3f} x its limit over the run"
     windows = "" if share is None else f"; {share:.1%} of the latency windows above it"
     return f"bound {bound['bound']}: {kept}{over_run}{windows}"

@@ -10,7 +10,7 @@ import itertools
 import json
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,7 @@ from numpy.typing import NDArray
 from wattio import _core
 from wattio.analysis import histogram
 from wattio.simulator.policies import BOUND_BY
-
-if TYPE_CHECKING:
-    from wattio.simulator.simulation import Outcome
+from wattio.simulator.simulation import Outcome, answered_share, answers_enough
 
 Values = NDArray[np.float64]
 
@@ -72,7 +70,8 @@ def judge(bound: Bound, ours: Outcome, native: Outcome) -> dict[str, Any]:
     """How a run kept a bound. The keys of an entry of `bounds` in `wattio simulate --json`.
 
     `kept`: for the scope "run" by the statistic over the whole run, for "window" by every latency
-    window; None if nothing was answered. `worst`: the statistic over its limit in the worst
+    window; False where `answered_share`, the requests answered over the twin's, is below
+    ANSWERED_LEAST; None if neither answered any. `worst`: the statistic over its limit in the worst
     window. `violation_share`: share of the windows above their limit. Windows count in which both
     runs answered requests.
     """
@@ -87,6 +86,8 @@ def judge(bound: Bound, ours: Outcome, native: Outcome) -> dict[str, Any]:
         kept = None if np.isnan(run_ratio) else run_ratio <= 1.0
     else:
         kept = None if over is None else over == 0.0
+    if not answers_enough(ours.summary, native.summary):
+        kept = False
     return {
         "bound": bound.text,
         "statistic": bound.statistic,
@@ -97,6 +98,7 @@ def judge(bound: Bound, ours: Outcome, native: Outcome) -> dict[str, Any]:
         "run_ratio": None if np.isnan(run_ratio) else run_ratio,
         "worst": float(ratios.max()) if ratios.size else None,
         "violation_share": over,
+        "answered_share": answered_share(ours.summary, native.summary),
     }
 
 

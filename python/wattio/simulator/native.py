@@ -26,7 +26,7 @@ class Simulator(Protocol):
     ) -> Outcome:
         """Run one simulation."""
 
-    def relate(self, outcome: Outcome, native: Outcome, plf: float) -> dict[str, Any]:
+    def relate(self, outcome: Outcome, native: Outcome, plf: float | None) -> dict[str, Any]:
         """Compare a run with its native twin."""
 
     def server(self, name: str, power_model: str | None = None) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class NativeSimulator:
         run = _core.Simulation(json.dumps(simulation.specification(request)))
         return simulation.play(run, request, progress=progress, cancelled=cancelled)
 
-    def relate(self, outcome: Outcome, native: Outcome, plf: float) -> dict[str, Any]:
+    def relate(self, outcome: Outcome, native: Outcome, plf: float | None) -> dict[str, Any]:
         """The keys `relative_to_native` and `bound` of a run."""
         return simulation.relate(outcome, native, plf)
 

@@ -29,6 +29,17 @@ Progress = Callable[[float], None]
 Setting = float | int | bool | str
 
 
+ANSWERED_LEAST = 0.98
+"""A run that answers less than this share of what its native twin answers keeps no bound: what it
+did not answer has no latency to judge it by. The oracle keeps as much."""
+
+OVERLOADED_FROM = 0.01
+"""A run that leaves more than this share of its requests unanswered has more than it can do."""
+
+_UNDER_WAY = 10
+"""So many requests may be under way at the end of any run."""
+
+
 @dataclass(frozen=True)
 class Request:
     """One run to simulate.
@@ -254,13 +265,44 @@ def _as_dict(pattern: Pattern) -> dict[str, Any]:
     }
 
 
-def relate(outcome: Outcome, native: Outcome, plf: float) -> dict[str, Any]:
+def answered_share(ours: Mapping[str, Any], native: Mapping[str, Any]) -> float | None:
+    """Requests that a run answered over those of its twin, from both summaries.
+
+    None where the twin answered none.
+    """
+    return ours["ios"] / native["ios"] if native["ios"] else None
+
+
+def answers_enough(ours: Mapping[str, Any], native: Mapping[str, Any]) -> bool:
+    """Whether a run answered so much of what its twin did that its latency says how it fared."""
+    share = answered_share(ours, native)
+    return share is None or share >= ANSWERED_LEAST
+
+
+def overload(request: Request, summary: Mapping[str, Any]) -> str | None:
+    """What a run left unanswered at its end, in words, where that is more than chance.
+
+    Clients that wait for their answers always have some: only requests that come whatever the
+    server does pile up. None also for results of earlier versions, which do not say.
+    """
+    waiting = summary.get("ios_waiting_end")
+    comes_anyway = "trace" in request.load or bool(request.load.get("open"))
+    if waiting is None or not comes_anyway:
+        return None
+    there = summary["ios"] + waiting
+    if waiting <= max(OVERLOADED_FROM * there, _UNDER_WAY):
+        return None
+    return f"{waiting:,} of {there:,} requests were not answered at the end, {waiting / there:.1%}"
+
+
+def relate(outcome: Outcome, native: Outcome, plf: float | None) -> dict[str, Any]:
     """The keys `relative_to_native` and `bound`, from a run and its native twin (same seed).
 
     Ratios are the run's value over the twin's; a ratio that has no value is None. The bound
     (PACER document, section IV-C) is kept when the mean latency is at most (1 + plf) times the
-    twin's; `violation_share` is the share of the latency windows in which both answered requests
-    and the run's mean was above that.
+    twin's, and not where less than ANSWERED_LEAST of what the twin answered was; it is None where
+    `plf` is, as other bounds were given. `violation_share` is the share of the latency windows in
+    which both answered requests and the run's mean was above that.
     """
     ours, theirs = outcome.summary, native.summary
 
@@ -272,7 +314,15 @@ def relate(outcome: Outcome, native: Outcome, plf: float) -> dict[str, Any]:
     run_us = outcome.windows["latency_us_mean"][:count]
     twin_us = native.windows["latency_us_mean"][:count]
     both = ~(np.isnan(run_us) | np.isnan(twin_us))
-    above = run_us[both] > (1 + plf) * twin_us[both]
+    bound: dict[str, Any] | None = None
+    if plf is not None:
+        above = run_us[both] > (1 + plf) * twin_us[both]
+        kept = None if latency is None else bool(latency <= 1 + plf)
+        bound = {
+            "plf": plf,
+            "latency_us_mean_ok": kept if answers_enough(ours, theirs) else False,
+            "violation_share": float(above.mean()) if above.size else None,
+        }
     return {
         "relative_to_native": {
             "iops": ratio(ours["iops_mean"], theirs["iops_mean"]),
@@ -282,9 +332,5 @@ def relate(outcome: Outcome, native: Outcome, plf: float) -> dict[str, Any]:
             "latency_us_p99": ratio(ours["latency_us_p99"], theirs["latency_us_p99"]),
             "background_rate": ratio(ours["background_rate_mean"], theirs["background_rate_mean"]),
         },
-        "bound": {
-            "plf": plf,
-            "latency_us_mean_ok": None if latency is None else bool(latency <= 1 + plf),
-            "violation_share": float(above.mean()) if above.size else None,
-        },
+        "bound": bound,
     }

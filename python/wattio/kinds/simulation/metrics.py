@@ -13,11 +13,12 @@ from wattio.results.recompute import BALANCE_LIMIT
 from wattio.results.runs import Metrics, Verdict
 from wattio.results.states import PERCENTILES, STATE_OF, TAILS
 from wattio.results.summary import BOUNDS_KEPT
-from wattio.simulator.simulation import Outcome
+from wattio.simulator.simulation import Outcome, overload
 
 UNITS = {
     "duration_s": "s",
     "ios": "1",
+    "ios_waiting_end": "1",
     "iops_mean": "1/s",
     "throughput_mib_s": "MiB/s",
     "latency_us_mean": "us",
@@ -179,6 +180,9 @@ def verdicts(outcome: Outcome) -> list[Verdict]:
         text = f"ENERGY_BALANCE: components, windows and total differ by {worst:.1e} of the total"
         found.append(Verdict("INVALID", text))
     found.extend(_littles_law(outcome.summary))
+    left = overload(outcome.request, outcome.summary)
+    if left is not None:
+        found.append(Verdict("WARN", f"OVERLOADED: {left}"))
     ios = int(outcome.summary["ios"])
     if ios < 1000:
         text = f"FEW_IOS: {ios} I/Os; the 99th percentile rests on fewer than ten of them"
