@@ -215,6 +215,15 @@ def test_without_requests_there_is_no_ratio_and_no_verdict() -> None:
     assert related["bound"] == {"plf": 0.2, "latency_us_mean_ok": None, "violation_share": None}
 
 
+def test_a_bound_on_a_plf_is_told_only_where_one_holds() -> None:
+    """It stood there for a plf that nobody had given, and said that it was broken."""
+    words = ("simulate", "--server", "small", "--policy", "ondemand", *SHORT)
+    assert answer(*words, "--bound", "p99 2 ms")["bound"] is None
+    assert answer(*words, "--plf", "0.1")["bound"]["plf"] == 0.1
+    done = api.simulate("small", policy="ondemand", duration_s=1.0, bounds=["p99 2 ms"])
+    assert done.summary["bound"] is None
+
+
 @pytest.fixture
 def one_moment(tmp_path: Path) -> Path:
     """A trace of 20,000 requests, all but the first of which come at once, after 1 s."""

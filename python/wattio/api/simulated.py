@@ -139,8 +139,9 @@ def simulate(
     outcome, native = side_by_side([request, twin])
     tolerance = float(told.get("plf", DEFAULT_PLF))
     judged = [judge(b, outcome, native) for b in promised or (Bound.of_plf(tolerance),)]
+    related = simulation.relate(outcome, native, None if promised else tolerance)
     return Simulated(
-        {**outcome.summary, **simulation.relate(outcome, native, tolerance), "bounds": judged},
+        {**outcome.summary, **related, "bounds": judged},
         Table(outcome.windows),
         native.summary,
         Table(native.windows),

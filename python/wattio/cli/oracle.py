@@ -87,7 +87,8 @@ def oracle(
     request = replace(request, bounds=tuple(each.text for each in bounds))
     outcome, native = run_with_twin(request, quiet=as_json)
     judged = [judge(each, outcome, native) for each in bounds]
-    result = {**outcome.summary, **relate(outcome, native, plf), "bounds": judged}
+    of_plf = plf if not bound and statistic == "mean" else None
+    result = {**outcome.summary, **relate(outcome, native, of_plf), "bounds": judged}
     if as_json:
         output.print_json(result)
         return 0

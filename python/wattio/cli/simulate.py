@@ -175,7 +175,8 @@ def simulate(
     outcome, native = run_with_twin(request, quiet=as_json)
     plf = chosen.tolerance()
     judged = [judge(bound, outcome, native) for bound in promised or (Bound.of_plf(plf),)]
-    result = {**outcome.summary, **relate(outcome, native, plf), "bounds": judged}
+    related = relate(outcome, native, None if promised else plf)
+    result = {**outcome.summary, **related, "bounds": judged}
     if oracle:
         result["share_of_oracle"] = _share_of_oracle(outcome, native, plf, quiet=as_json)
     if as_json:

@@ -105,7 +105,7 @@ def _relations(
 def _relation(simulator: Simulator, item: Recorded, outcome: Outcome, twin: Outcome) -> Metrics:
     """Ratios of a run to its twin, and how it kept what it is held to."""
     given = promises.are_given(item.run)
-    relation = simulator.relate(outcome, twin, 0.0 if given else item.run.plf)
+    relation = simulator.relate(outcome, twin, None if given else item.run.plf)
     if not given:
         return metrics.of_relation(relation) | metrics.of_plf(relation)
     judged = [judge(bound, outcome, twin) for bound in promises.of(item.run)]
