@@ -266,6 +266,25 @@ def test_a_run_that_leaves_much_unanswered_is_warned_of(one_moment: Path) -> Non
     assert simulation.overload(request, {"ios": 10, "ios_waiting_end": 10}) is None
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("simulate", "--oracle"), ("simulate", "--policy", "oracle"), ("oracle",)],
+)
+def test_too_many_bounds_for_the_oracle_are_refused_before_anything_runs(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def simulated(*_: object, **__: object) -> Outcome:
+        raise AssertionError("nothing is to be simulated")
+
+    monkeypatch.setattr(NativeSimulator, "simulate", simulated)
+    bounds = [word for limit in (10, 20, 30, 40) for word in ("--bound", f"p99 {limit}%")]
+    done = wattio(*words, *bounds, *SHORT)
+    assert done.returncode == 2
+    assert "the oracle keeps at most 3 bounds; there are 4" in done.stderr
+    with pytest.raises(InputError, match="at most 3 bounds"):
+        api.simulate(policy="oracle", bounds=bounds[1::2])
+
+
 def test_a_hyperparameter_says_what_it_is_and_where_it_comes_from() -> None:
     policies = json.loads(_core.policies())
     assert {"native", "ondemand", "ondemand-document", "schedutil", "pacer"} <= policies.keys()

@@ -14,6 +14,8 @@ from wattio.errors import InputError
 from wattio.simulator import simulation
 from wattio.simulator.bounds import Bound, judge, takes_bounds
 from wattio.simulator.native import side_by_side
+from wattio.simulator.oracle import check_bounds
+from wattio.simulator.policies import BOUND_BY
 from wattio.simulator.simulation import Request, Setting
 
 PatternName = Literal["Rand_R", "Rand_W", "Seq_R", "Seq_W", "Rand_RW"]
@@ -124,6 +126,8 @@ def simulate(
     if plf is not None and takes_bounds(policy):
         told["plf"] = plf
     promised = tuple(Bound.parse(text) for text in bounds)
+    if policy == BOUND_BY:
+        check_bounds(promised)
     request = Request(
         server=os.fspath(server),
         policy=policy,

@@ -13,7 +13,7 @@ from wattio.cli import output
 from wattio.cli.load_options import LoadOptions, Quantity, seconds, within
 from wattio.cli.simulate import PLF, run_with_twin, show
 from wattio.simulator.bounds import Bound, judge
-from wattio.simulator.oracle import bound_of
+from wattio.simulator.oracle import bound_of, check_bounds
 from wattio.simulator.simulation import Setting, relate
 
 app = App(
@@ -83,6 +83,7 @@ def oracle(
     if background_delay is not None:
         settings["background_delay_s"] = seconds("--background-delay", background_delay)
     request = load.request(server, "oracle", settings, seed, warmup, power_model)
+    check_bounds(bound)
     bounds = [Bound.parse(text) for text in bound or (bound_of(settings),)]
     request = replace(request, bounds=tuple(each.text for each in bounds))
     outcome, native = run_with_twin(request, quiet=as_json)

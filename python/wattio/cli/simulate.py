@@ -159,7 +159,8 @@ def simulate(
     seed
         Seed of all random numbers; one seed is one result.
     oracle
-        Also search for the least power on this load, and show what share of its saving was reached.
+        Also search for the least power on this load, and show what share of its saving was reached;
+        with up to three bounds.
     listing
         Show all servers and policies with their parameters.
     as_json
@@ -170,7 +171,9 @@ def simulate(
     promised = chosen.bounds()
     request = load.request(server, chosen.policy, chosen.settings(), seed, warmup, power_model)
     request = replace(request, bounds=tuple(bound.text for bound in promised))
-    if chosen.policy != "oracle":
+    if oracle or chosen.policy == BOUND_BY:
+        check_bounds(promised)
+    if chosen.policy != BOUND_BY:
         _core.check_policy(chosen.policy, json.dumps(dict(request.settings)))
     outcome, native = run_with_twin(request, quiet=as_json)
     plf = chosen.tolerance()

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import math
 import threading
+from collections.abc import Collection
 from typing import Any
 
 from wattio import _core
@@ -35,6 +36,9 @@ OPTIONAL = ("slice_s", "trial_s", "background_delay_s")
 more than 16,384 of them), how long a setting is tried in a steady phase of a load that is too
 large to be simulated whole each time (2), and how long background work may wait (as long as the
 server remembers it)."""
+
+BOUNDS_MAX = _core.ORACLE_BOUNDS_MAX
+"""The most bounds that it keeps at once."""
 
 _SLICE_S = 0.5
 _TRIAL_S = 2.0
@@ -62,6 +66,7 @@ def search(
         if progress is not None:
             progress(SEARCH_SHARE + (1.0 - SEARCH_SHARE) * share)
 
+    check_bounds(request.bounds)
     options = _options(request)
     planned = _core.oracle(json.dumps(specification(request)), json.dumps(options), watch)
     if planned is None:
@@ -77,6 +82,12 @@ def search(
 def bound_of(settings: dict[str, Any]) -> str:
     """The bound that the oracle's settings name."""
     return f"{settings['statistic']} {settings['plf']!r} run"
+
+
+def check_bounds(bounds: Collection[object]) -> None:
+    """Whether it can keep so many bounds. Raises InputError."""
+    if len(bounds) > BOUNDS_MAX:
+        raise InputError(f"the oracle keeps at most {BOUNDS_MAX} bounds; there are {len(bounds)}")
 
 
 def check(settings: dict[str, Any]) -> dict[str, Any]:

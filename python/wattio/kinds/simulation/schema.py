@@ -44,6 +44,7 @@ from wattio.kinds.common import Name, PolicyEntry, Scale, Seed, kind_of
 from wattio.kinds.simulation import promises, trace_set
 from wattio.kinds.simulation.trace_set import TraceSetEntry
 from wattio.results.runs import Setting
+from wattio.simulator import oracle
 from wattio.simulator.profile import PatternName, Pressure, Rate, SegmentEntry
 
 Plf = Annotated[float, Field(gt=0, le=10)]
@@ -113,7 +114,9 @@ class LoadEntry(Strict):
     duration: Seconds | None = None
     # What each policy is told to keep here, and judged by, in place of its plf; as `--bound` of
     # `wattio simulate`: "p99 20% run", "mean 2 ms". Up to three.
-    bounds: list[promises.Written] | None = Field(default=None, min_length=1, max_length=3)
+    bounds: list[promises.Written] | None = Field(
+        default=None, min_length=1, max_length=oracle.BOUNDS_MAX
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> LoadEntry:
