@@ -43,27 +43,50 @@ impl Policy {
     }
 }
 
-const FILES: [(&str, &str); 9] = [
-    ("native", include_str!("../parameters/native.toml")),
-    ("ondemand", include_str!("../parameters/ondemand.toml")),
-    ("ondemand-document", include_str!("../parameters/ondemand-document.toml")),
-    ("schedutil", include_str!("../parameters/schedutil.toml")),
-    ("fixed", include_str!("../parameters/fixed.toml")),
-    ("pacer", include_str!("../parameters/pacer.toml")),
-    ("pegasus", include_str!("../parameters/pegasus.toml")),
-    ("rubik", include_str!("../parameters/rubik.toml")),
-    ("foresight", include_str!("../parameters/foresight.toml")),
+/// What makes a law of all its settings.
+type Make = fn(&Settings, Limits) -> Box<dyn Law>;
+
+/// Every law: its name, its hyperparameters, and what makes it.
+const LAWS: [(&str, &str, Make); 9] = [
+    ("native", include_str!("../parameters/native.toml"), |_, limits| {
+        Box::new(Native::new(limits))
+    }),
+    ("ondemand", include_str!("../parameters/ondemand.toml"), |settings, limits| {
+        let settings = OndemandSettings::from_resolved(settings, OndemandVariant::Linux);
+        Box::new(Ondemand::new(settings, limits))
+    }),
+    (
+        "ondemand-document",
+        include_str!("../parameters/ondemand-document.toml"),
+        |settings, limits| {
+            let settings = OndemandSettings::from_resolved(settings, OndemandVariant::Document);
+            Box::new(Ondemand::new(settings, limits))
+        },
+    ),
+    ("schedutil", include_str!("../parameters/schedutil.toml"), |settings, limits| {
+        Box::new(Schedutil::new(SchedutilSettings::from_resolved(settings), limits))
+    }),
+    ("fixed", include_str!("../parameters/fixed.toml"), |settings, limits| {
+        Box::new(fixed(settings, &limits))
+    }),
+    ("pacer", include_str!("../parameters/pacer.toml"), |settings, limits| {
+        Box::new(Pacer::new(PacerSettings::from_resolved(settings), limits))
+    }),
+    ("pegasus", include_str!("../parameters/pegasus.toml"), |settings, limits| {
+        Box::new(Pegasus::new(PegasusSettings::from_resolved(settings), limits))
+    }),
+    ("rubik", include_str!("../parameters/rubik.toml"), |settings, limits| {
+        Box::new(Rubik::new(RubikSettings::from_resolved(settings), limits))
+    }),
+    ("foresight", include_str!("../parameters/foresight.toml"), |settings, limits| {
+        Box::new(Foresight::new(ForesightSettings::from_resolved(settings), limits))
+    }),
 ];
 
 /// All policies.
 #[must_use]
 pub fn policies() -> Vec<Policy> {
-    let read = |&(name, text): &(&'static str, &str)| {
-        let table = toml::from_str(text)
-            .unwrap_or_else(|error| unreachable!("parameters/{name}.toml is built in: {error}"));
-        Policy { name, table }
-    };
-    FILES.iter().map(read).collect()
+    LAWS.iter().map(|&(name, text, _)| read(name, text)).collect()
 }
 
 /// The policy of that name.
@@ -71,14 +94,26 @@ pub fn policies() -> Vec<Policy> {
 /// # Errors
 /// [`SettingError::Policy`] with the names that exist.
 pub fn policy(name: &str) -> Result<Policy, SettingError> {
-    policies().into_iter().find(|policy| policy.name == name).ok_or_else(|| {
-        let known: Vec<_> = FILES.iter().map(|&(known, _)| known).collect();
+    listed(name).map(|(policy, _)| policy)
+}
+
+fn listed(name: &str) -> Result<(Policy, Make), SettingError> {
+    let found = LAWS.iter().find(|&&(known, ..)| known == name);
+    let &(name, text, make) = found.ok_or_else(|| {
+        let known: Vec<_> = LAWS.iter().map(|&(known, ..)| known).collect();
         SettingError::Policy {
             name: name.to_owned(),
             nearest: nearest(name, &known),
             known: known.join(", "),
         }
-    })
+    })?;
+    Ok((read(name, text), make))
+}
+
+fn read(name: &'static str, text: &str) -> Policy {
+    let table = toml::from_str(text)
+        .unwrap_or_else(|error| unreachable!("parameters/{name}.toml is built in: {error}"));
+    Policy { name, table }
 }
 
 /// Whether a law takes this latency tolerance.
@@ -99,27 +134,8 @@ pub fn build(
     settings: &Settings,
     limits: &Limits,
 ) -> Result<Box<dyn Law>, SettingError> {
-    let resolved = policy(name)?.resolve(settings)?;
-    let limits = limits.clone();
-    Ok(match name {
-        "ondemand" | "ondemand-document" => {
-            let variant =
-                if name == "ondemand" { OndemandVariant::Linux } else { OndemandVariant::Document };
-            Box::new(Ondemand::new(OndemandSettings::from_resolved(&resolved, variant), limits))
-        }
-        "schedutil" => {
-            Box::new(Schedutil::new(SchedutilSettings::from_resolved(&resolved), limits))
-        }
-        "pacer" => Box::new(Pacer::new(PacerSettings::from_resolved(&resolved), limits)),
-        "pegasus" => Box::new(Pegasus::new(PegasusSettings::from_resolved(&resolved), limits)),
-        "rubik" => Box::new(Rubik::new(RubikSettings::from_resolved(&resolved), limits)),
-        "foresight" => {
-            Box::new(Foresight::new(ForesightSettings::from_resolved(&resolved), limits))
-        }
-        "fixed" => Box::new(fixed(&resolved, &limits)),
-        "native" => Box::new(Native::new(limits)),
-        listed => unreachable!("{listed} is listed, and not made here"),
-    })
+    let (policy, make) = listed(name)?;
+    Ok(make(&policy.resolve(settings)?, limits.clone()))
 }
 
 fn fixed(resolved: &Settings, limits: &Limits) -> Fixed {
@@ -152,9 +168,8 @@ mod tests {
         }
     }
 
-    /// One that was listed and forgotten in `build` ran as native, without a word.
     #[test]
-    fn every_law_that_is_listed_is_made() {
+    fn every_law_with_a_plf_keeps_bounds_and_no_other_does() {
         let limits = Limits::of(vec![GroupLimits {
             cores_min: 1,
             cores_max: 4,
