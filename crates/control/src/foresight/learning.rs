@@ -1,7 +1,7 @@
 //! What foresight learns from a window: the work, the latency at full speed, the loss, and how far
 //! to trust the model.
 
-use super::choice::{Demand, Features, Menu};
+use super::choice::{Demand, Menu};
 use super::doubt::Unknown;
 use super::estimate::{Surprise, Window};
 use super::load::REQUESTS_MAX;
@@ -11,6 +11,39 @@ use crate::mix::Mix;
 use crate::others::keep_cores_busy;
 use wattio_law::{GroupAction, LatencyObservation, Observation, Statistic};
 use wattio_units::Seconds;
+
+/// What the answers of a window met.
+struct Met {
+    /// Their mean latency, in microseconds.
+    latency_us: f64,
+    requests: f64,
+    /// Requests that came, a second.
+    rate: f64,
+    /// Length over the length of a usual window.
+    span: f64,
+    at_full_speed: bool,
+    /// Whether another setting than the one in force shows in their latency.
+    unsettled: bool,
+    demands: Vec<Demand>,
+    /// What they wait at full speed, by the model, in microseconds.
+    waiting_us: f64,
+    window: Window,
+    surprise: Surprise,
+}
+
+impl Met {
+    /// Whether their latency is that at full speed.
+    fn shows_full_speed(&self) -> bool {
+        self.at_full_speed && !self.unsettled
+    }
+}
+
+/// What a setting cost each request of a window, in microseconds.
+struct Cost {
+    extra_us: f64,
+    /// What a request can have lost at most besides; `None` at full speed.
+    room_us: Option<f64>,
+}
 
 impl Foresight {
     /// Whether requests are under way, none was answered, and none is so fresh that this is no
@@ -44,32 +77,73 @@ impl Foresight {
 
     /// Takes in what a window tells.
     pub(super) fn learn(&mut self, seen: &Observation, latency: &LatencyObservation, dt: Seconds) {
+        let at_full_speed = self.is_full();
+        self.learn_load(seen, latency, dt);
+        let carried = self.carried(latency);
+        let mean_us = latency.latency_us_mean.filter(|_| latency.requests > 0);
+        let Some(latency_us) = mean_us.map(|us| us.max(LATENCY_US_MIN)) else {
+            self.trust_the_quiet();
+            return;
+        };
+        let met = self.met(latency, latency_us, carried, at_full_speed, dt);
+        let expected_us = self.estimate.full_us(&met.window) + met.waiting_us;
+        let cost = self.cost(&met, expected_us);
+        let full_speed_us = if met.shows_full_speed() {
+            latency_us
+        } else if self.estimate.is_known() {
+            expected_us.clamp(0.1 * latency_us, 1.5 * latency_us)
+        } else {
+            latency_us
+        };
+        self.learn_trust(&met, full_speed_us, seen.alarm);
+        self.learn_model(&met, seen.alarm);
+        self.full_speed_us = Some(full_speed_us);
+        self.loss = Some(latency_us / full_speed_us - 1.0);
+        self.learn_tail(latency, met.shows_full_speed(), met.span);
+        if met.shows_full_speed() && !seen.alarm {
+            self.judge_probe(&met.surprise, latency_us);
+        } else {
+            self.requests_since_probe += met.requests;
+        }
+        self.charge_accounts(latency, &met, cost, full_speed_us);
+    }
+
+    /// Takes in what requests and background work ask for.
+    fn learn_load(&mut self, seen: &Observation, latency: &LatencyObservation, dt: Seconds) {
         let stretch =
             |(menu, held): (&Menu, &GroupAction)| menu.points[menu.at(held.frequency)].stretch;
         let stretches: Vec<_> = self.menus.iter().zip(&self.held).map(stretch).collect();
         let near = |(a, b): (&GroupAction, &GroupAction)| a.cores.abs_diff(b.cores) * 8 <= a.cores;
         let steady = self.held.iter().zip(&self.held_before).all(near);
-        let at_full_speed = self.is_full();
         let same = steady || self.load.work_s(0) <= 0.0;
         self.load.learn(seen, latency, &stretches, same, dt, &self.settings);
         self.background.learn(&seen.background, dt);
-        let carried = self.carried(latency);
-        let mean_us = latency.latency_us_mean.filter(|_| latency.requests > 0);
-        let Some(latency_us) = mean_us.map(|us| us.max(LATENCY_US_MIN)) else {
-            // Whoever has been quiet for long is likely to stay so for long; of a server that nobody
-            // has asked for anything yet that is not known, and it has promised nothing yet to pay from.
-            if self.estimate.is_known() {
-                self.trust = (self.trust * TRUST_GROWTH_QUIET).min(TRUST_MAX);
-            }
-            return;
-        };
+    }
+
+    /// Whoever has been quiet for long is likely to stay so for long; of a server that nobody has
+    /// asked for anything yet that is not known, and it has promised nothing yet to pay from.
+    fn trust_the_quiet(&mut self) {
+        if self.estimate.is_known() {
+            self.trust = (self.trust * TRUST_GROWTH_QUIET).min(TRUST_MAX);
+        }
+    }
+
+    /// What the answers of a window met, by the model as it was before them.
+    fn met(
+        &mut self,
+        latency: &LatencyObservation,
+        latency_us: f64,
+        carried: f64,
+        at_full_speed: bool,
+        dt: Seconds,
+    ) -> Met {
         let demands = self.demands(self.background.done());
         let offered = (latency.offered() as f64).min(REQUESTS_MAX);
-        let scenes = self.load.last_scenes(offered / dt.0, self.settings.window);
+        let rate = offered / dt.0;
+        let scenes = self.load.last_scenes(rate, self.settings.window);
         let full = self.features(&demands, &self.full_setting(), &scenes);
         let more = self.features(&demands, &self.held, &scenes).plus(full.times(-1.0));
         let requests = (latency.requests as f64).min(REQUESTS_MAX);
-        let span = dt / self.settings.window;
         // Waiting at full speed is taken from the model as it is: it matters near saturation only.
         let waiting_us = full.0[1];
 
@@ -84,60 +158,74 @@ impl Foresight {
         // has to wait for it.
         self.overtaken =
             changed && at_full_speed && surprise.us > OVERTAKEN * surprise.deviation_us;
-        let unsettled = !self.settled || stragglers || self.overtaken;
-        let expected_us = self.estimate.full_us(&window) + waiting_us;
-        let crowd_us = self.estimate.crowd_us(full.0[2]);
-        let foreseen_us = more.weighed(self.estimate.weights()).max(0.0);
+        Met {
+            latency_us,
+            requests,
+            rate,
+            span: dt / self.settings.window,
+            at_full_speed,
+            unsettled: !self.settled || stragglers || self.overtaken,
+            demands,
+            waiting_us,
+            window,
+            surprise,
+        }
+    }
+
+    /// What the setting cost the requests of a window that full speed would have answered after
+    /// `expected_us`.
+    fn cost(&mut self, met: &Met, expected_us: f64) -> Cost {
+        let crowd_us = self.estimate.crowd_us(met.window.crowd_us);
+        let foreseen_us = met.window.more.weighed(self.estimate.weights()).max(0.0);
         let blame = match self.asleep {
             true => 1.0,
-            false => foreseen_us / (foreseen_us + waiting_us + crowd_us).max(1e-9),
+            false => foreseen_us / (foreseen_us + met.waiting_us + crowd_us).max(1e-9),
         };
         let blame_before = std::mem::replace(&mut self.blame, blame);
-        let mut room_us = None;
-        let extra_us = if !at_full_speed {
-            let extra_us =
-                foreseen_us + self.unforeseen_us(&surprise, requests, foreseen_us, &demands);
+        if !met.at_full_speed {
+            let extra_us = foreseen_us + self.unforeseen_us(met, foreseen_us);
             // Who waits for a drive to wake waits however fast the cores are.
             let most_us = match self.asleep {
                 true => f64::INFINITY,
-                false => self.blame_us_max(&demands, more, latency_us, offered / dt.0),
+                false => self.blame_us_max(met),
             };
-            room_us = Some((most_us.min(latency_us) - extra_us).max(0.0));
-            extra_us.min(most_us)
-        } else if unsettled {
+            let room_us = Some((most_us.min(met.latency_us) - extra_us).max(0.0));
+            Cost { extra_us: extra_us.min(most_us), room_us }
+        } else if met.unsettled {
             // What the setting before has kept waiting is answered now.
-            blame_before * (latency_us - expected_us).max(0.0)
+            let extra_us = blame_before * (met.latency_us - expected_us).max(0.0);
+            Cost { extra_us, room_us: None }
         } else {
-            0.0
-        };
-        let full_speed_us = if at_full_speed && !unsettled {
-            latency_us
-        } else if self.estimate.is_known() {
-            expected_us.clamp(0.1 * latency_us, 1.5 * latency_us)
-        } else {
-            latency_us
-        };
-        self.learn_trust(&surprise, full_speed_us, at_full_speed, seen.alarm || unsettled);
-        if !seen.alarm && !unsettled {
-            self.estimate.learn(latency_us - waiting_us, requests, &window, at_full_speed, span);
+            Cost { extra_us: 0.0, room_us: None }
         }
-        self.full_speed_us = Some(full_speed_us);
-        self.loss = Some(latency_us / full_speed_us - 1.0);
-        self.learn_tail(latency, at_full_speed && !unsettled, span);
-        if at_full_speed && !unsettled && !seen.alarm {
-            self.judge_probe(&surprise, latency_us);
-        } else {
-            self.requests_since_probe += requests;
+    }
+
+    /// Takes a window into the model of latency.
+    fn learn_model(&mut self, met: &Met, alarm: bool) {
+        if !alarm && !met.unsettled {
+            let latency_us = met.latency_us - met.waiting_us;
+            let Met { requests, window, at_full_speed, span, .. } = met;
+            self.estimate.learn(latency_us, *requests, window, *at_full_speed, *span);
         }
-        let unknown = self.doubt(&window, requests, room_us, span);
+    }
+
+    /// Enters what a window cost in the account of every bound.
+    fn charge_accounts(
+        &mut self,
+        latency: &LatencyObservation,
+        met: &Met,
+        cost: Cost,
+        full_speed_us: f64,
+    ) {
+        let unknown = self.doubt(&met.window, met.requests, cost.room_us, met.span);
         let spent = Spent {
             seen: latency,
-            extra_us,
+            extra_us: cost.extra_us,
             full_speed_us,
             tails: &self.tails,
-            at_full_speed,
+            at_full_speed: met.at_full_speed,
             aim: self.aim(),
-            span,
+            span: met.span,
             unknown,
             price_binds: self.price_binds,
         };
@@ -170,10 +258,11 @@ impl Foresight {
     }
 
     /// Whoever is right may go further; whoever is wrong goes back towards full speed.
-    fn learn_trust(&mut self, off: &Surprise, full_speed_us: f64, at_full_speed: bool, odd: bool) {
-        if odd || at_full_speed {
+    fn learn_trust(&mut self, met: &Met, full_speed_us: f64, alarm: bool) {
+        if alarm || met.unsettled || met.at_full_speed {
             return;
         }
+        let off = &met.surprise;
         let tolerated_us = (2.0 * off.deviation_us).max(0.5 * self.allowance_us(full_speed_us));
         let slowest = self.held.iter().zip(&self.menus).map(|(held, menu)| {
             let stretch = menu.points[menu.at(held.frequency)].stretch;
@@ -208,16 +297,10 @@ impl Foresight {
     /// What the requests lost besides what was foreseen, in microseconds for each of this window's. Of
     /// many requests the mean tells it; the few of quiet windows are taken together until they are
     /// many.
-    fn unforeseen_us(
-        &mut self,
-        off: &Surprise,
-        requests: f64,
-        foreseen_us: f64,
-        demands: &[Demand],
-    ) -> f64 {
-        self.unjudged.0 += requests;
-        self.unjudged.1 += off.us * requests;
-        self.unjudged.2 += foreseen_us * requests;
+    fn unforeseen_us(&mut self, met: &Met, foreseen_us: f64) -> f64 {
+        self.unjudged.0 += met.requests;
+        self.unjudged.1 += met.surprise.us * met.requests;
+        self.unjudged.2 += foreseen_us * met.requests;
         let (all, off, foreseen) = self.unjudged;
         if all < REQUESTS_TELLING {
             return 0.0;
@@ -225,29 +308,30 @@ impl Foresight {
         self.unjudged = (0.0, 0.0, 0.0);
         let believed = off * all / (all + REQUESTS_TELLING);
         let ours = if believed > 0.0 {
-            believed * self.share_of_surprise(demands)
+            believed * self.share_of_surprise(&met.demands)
         } else {
             believed.max(-0.5 * foreseen)
         };
-        ours / requests
+        ours / met.requests
     }
 
     /// The most of a window's latency that the setting can be to blame for. While its cores keep up
     /// with the busiest moment, every queue is worked off before the next one forms, and nothing
     /// takes longer than the setting is slower, nor than the weights can be wrong.
-    fn blame_us_max(&self, demands: &[Demand], more: Features, latency_us: f64, rate: f64) -> f64 {
-        let busiest = self.load.busiest().max(rate);
+    fn blame_us_max(&self, met: &Met) -> f64 {
+        let busiest = self.load.busiest().max(met.rate);
         let mut slower: f64 = 1.0;
-        for ((demand, menu), held) in demands.iter().zip(&self.menus).zip(&self.held) {
+        for ((demand, menu), held) in met.demands.iter().zip(&self.menus).zip(&self.held) {
             let stretch = menu.points[menu.at(held.frequency)].stretch;
             let capacity = f64::from(held.cores) / stretch;
             if busiest * demand.work_s > KEPT_UP * capacity {
-                return latency_us;
+                return met.latency_us;
             }
             slower = slower.max(f64::from(menu.cores_max) / capacity);
         }
-        let believable_us = more.weighed(self.estimate.weights_at_worst(BLAME_DEVIATIONS));
-        (latency_us * (1.0 - 1.0 / slower)).min(believable_us.max(0.0))
+        let at_worst = self.estimate.weights_at_worst(BLAME_DEVIATIONS);
+        let believable_us = met.window.more.weighed(at_worst);
+        (met.latency_us * (1.0 - 1.0 / slower)).min(believable_us.max(0.0))
     }
 
     /// The share of a surprise that full speed would have spared: little of it where the burst was
