@@ -170,6 +170,8 @@ def test_traces_are_not_read_whole_into_memory(
     monkeypatch.setattr(plan, "_is_trace", lambda path: path.is_symlink())
     with pytest.raises(InputError, match=r"group\[2\].traces: .*synthetic.msr cannot be read"):
         made(text)
+
+
 def test_placing_keeps_to_the_share_and_pays_for_moving() -> None:
     entry = PlacingEntry(pressure_max=0.5, off_power="10 W", moving_power="0 W")  # type: ignore[arg-type]
     load = np.array([0.05, 0.1, 0.15, 0.1])
