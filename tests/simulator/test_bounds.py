@@ -16,7 +16,10 @@ from wattio.simulator.simulation import Outcome, Request
 REQUEST = Request("small", "pacer", {"pattern": "Rand_RW", "iops": 100.0})
 
 
-def outcome(windows: list[list[float]]) -> Outcome:
+OPEN = Request("small", "pacer", {"pattern": "Rand_RW", "iops": 100.0, "open": True})
+
+
+def outcome(windows: list[list[float]], request: Request = REQUEST) -> Outcome:
     """A run whose windows answered requests with these latencies."""
     every = sorted(latency for window in windows for latency in window)
     means = [float(np.mean(window)) if window else float("nan") for window in windows]
@@ -24,7 +27,7 @@ def outcome(windows: list[list[float]]) -> Outcome:
     edges = np.array([latency for window in windows for latency in sorted(window)])
     starts: NDArray[np.float64] = np.array([0.5 * at for at in range(len(windows))])
     return Outcome(
-        REQUEST,
+        request,
         {"ios": len(every), "latency_us_mean": float(np.mean(every)) if every else None},
         {
             "start_s": starts,
@@ -70,14 +73,20 @@ def test_windows_without_a_twin_count_over_the_run_only() -> None:
 
 @pytest.mark.parametrize("text", ["mean 20% run", "mean 20% window", "p99 1 ms run"])
 def test_a_run_that_answers_much_less_than_its_twin_keeps_nothing(text: str) -> None:
-    native, bound = outcome([[100.0] * 100]), Bound.parse(text)
-    enough, few, none = (outcome([[100.0] * count]) for count in (98, 97, 0))
-    assert [judge(bound, ours, native)["kept"] for ours in (enough, few, none)] == [
-        True,
-        False,
-        False,
-    ]
-    assert judge(bound, few, native)["answered_share"] == pytest.approx(0.97)
+    bound = Bound.parse(text)
+
+    def judged(count: int, of: int, request: Request) -> tuple[bool, float]:
+        ours, native = (outcome([[100.0] * n], request) for n in (count, of))
+        found = judge(bound, ours, native)
+        return found["kept"], found["answered_share"]
+
+    assert judged(980, 1000, OPEN) == (True, pytest.approx(0.98))
+    assert judged(979, 1000, OPEN) == (False, pytest.approx(0.979))
+    assert judged(0, 1000, OPEN) == (False, 0.0)
+    # One may be under way at the end of any run.
+    assert judged(29, 30, OPEN) == (True, pytest.approx(29 / 30))
+    # Clients that wait ask less of a slower server, and leave nothing unanswered.
+    assert judged(900, 1000, REQUEST) == (True, pytest.approx(0.9))
 
 
 def test_a_run_without_requests_keeps_and_breaks_nothing() -> None:

@@ -22,7 +22,6 @@ from wattio.simulator.native import NativeSimulator, side_by_side
 from wattio.simulator.oracle import check_bounds
 from wattio.simulator.policies import BOUND_BY
 from wattio.simulator.simulation import (
-    ANSWERED_LEAST,
     Outcome,
     Request,
     Setting,
@@ -245,12 +244,12 @@ def show(result: dict[str, Any], native: dict[str, Any], request: Request) -> No
 def _sentence(bound: dict[str, Any]) -> str:
     """How a bound fared, in words."""
     kept = {True: "kept", False: "NOT kept", None: "nothing to hold it against"}[bound["kept"]]
-    ratio, share = bound["run_ratio"], bound["violation_share"]
-    answered = bound["answered_share"]
-    if answered is not None and answered < ANSWERED_LEAST:
-        kept = f"{kept}, as only {answered:.1%} of the requests that native answers were answered"
+    ratio, over = bound["run_ratio"], bound["violation_share"]
+    if not bound["answered_enough"]:
+        share = bound["answered_share"]
+        kept = f"{kept}, as only {share:.1%} of the requests that native answers were answered"
     over_run = "" if ratio is None else f"; {ratio:.3f} x its limit over the run"
-    windows = "" if share is None else f"; {share:.1%} of the latency windows above it"
+    windows = "" if over is None else f"; {over:.1%} of the latency windows above it"
     return f"bound {bound['bound']}: {kept}{over_run}{windows}"
 
 

@@ -70,10 +70,9 @@ def judge(bound: Bound, ours: Outcome, native: Outcome) -> dict[str, Any]:
     """How a run kept a bound. The keys of an entry of `bounds` in `wattio simulate --json`.
 
     `kept`: for the scope "run" by the statistic over the whole run, for "window" by every latency
-    window; False where `answered_share`, the requests answered over the twin's, is below
-    ANSWERED_LEAST; None if neither answered any. `worst`: the statistic over its limit in the worst
-    window. `violation_share`: share of the windows above their limit. Windows count in which both
-    runs answered requests.
+    window; False if not `answered_enough`, as `answers_enough` has it; None if neither answered
+    any. `worst`: the statistic over its limit in the worst window. `violation_share`: share of the
+    windows above their limit. Windows count in which both runs answered requests.
     """
     run_us, native_us = (np.array([_of_run(bound, each)]) for each in (ours, native))
     count = min(len(ours.windows["start_s"]), len(native.windows["start_s"]))
@@ -86,7 +85,8 @@ def judge(bound: Bound, ours: Outcome, native: Outcome) -> dict[str, Any]:
         kept = None if np.isnan(run_ratio) else run_ratio <= 1.0
     else:
         kept = None if over is None else over == 0.0
-    if not answers_enough(ours.summary, native.summary):
+    enough = answers_enough(ours, native)
+    if not enough:
         kept = False
     return {
         "bound": bound.text,
@@ -99,6 +99,7 @@ def judge(bound: Bound, ours: Outcome, native: Outcome) -> dict[str, Any]:
         "worst": float(ratios.max()) if ratios.size else None,
         "violation_share": over,
         "answered_share": answered_share(ours.summary, native.summary),
+        "answered_enough": enough,
     }
 
 
