@@ -377,6 +377,31 @@ def test_a_pause_is_full_speed_and_a_reload_takes_a_valid_file_only(
         assert daemon.send(signal.SIGINT).end() == 0, daemon.log
 
 
+def test_a_reload_while_the_service_is_down_leaves_all_as_it_was(
+    tmp_path: Path, group: Path, rate: Path
+) -> None:
+    """The daemon ended for good: the old configuration could not start either."""
+    place = Place(tmp_path, configuration(group, rate, HALF))
+    set_of_group = group / "cpuset.cpus"
+    with start("run", place) as daemon:
+        place.wait_until(lambda status: status["counts"]["knob_writes"] == 1)
+        every, narrow = sorted(ALL), set_of_group.read_text()
+        with restarted(group, ",".join(map(str, every)), while_down=lambda: refused(daemon)):
+            place.wait_until(lambda _: set_of_group.read_text() == narrow)
+            assert place.status()["counts"]["knob_writes"] > 1, "counts go on"
+            daemon.send(signal.SIGHUP).wait_for("configuration reloaded")
+            place.wait_until(lambda _: set_of_group.read_text() == narrow)
+            assert daemon.send(signal.SIGTERM).end() == 0, daemon.log
+            assert cpus(set_of_group.read_text()) == ALL
+
+
+def refused(daemon: Running) -> None:
+    """Ask for a reload, which is refused."""
+    why = daemon.send(signal.SIGHUP).wait_for("not reloaded")
+    assert "the old configuration stays in force" in why
+    assert "is not there" in why
+
+
 def test_only_one_daemon_acts(tmp_path: Path, group: Path, rate: Path) -> None:
     place = Place(tmp_path, configuration(group, rate, HALF))
     with start("run", place) as first:
@@ -427,7 +452,9 @@ def test_somebody_elses_change_is_left_alone(tmp_path: Path, group: Path, rate: 
 
 
 @contextmanager
-def restarted(group: Path, own: str) -> Iterator[None]:
+def restarted(
+    group: Path, own: str, while_down: Callable[[], None] = lambda: None
+) -> Iterator[None]:
     """End the service of a control group and start it again, in a new one with processors `own`."""
     for pid in (group / "cgroup.procs").read_text().split():
         os.kill(int(pid), signal.SIGKILL)
@@ -435,7 +462,10 @@ def restarted(group: Path, own: str) -> Iterator[None]:
     while (group / "cgroup.procs").read_text() and time.monotonic() < deadline:
         os.sched_yield()
     group.rmdir()
-    make_group(group, own)
+    try:
+        while_down()
+    finally:
+        make_group(group, own)
     process = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE)
     (group / "cgroup.procs").write_text(str(process.pid))
     try:

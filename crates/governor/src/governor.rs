@@ -140,7 +140,12 @@ impl Governor {
         &self.host.in_force
     }
 
-    /// Restores the machine, for all applications on it.
+    /// Marks the running window as one that must not be used.
+    pub fn spoil(&mut self, why: &str) {
+        self.host.sensors.spoil(why);
+    }
+
+    /// Restores the machine, for all applications on it. It is turned again at the next step.
     ///
     /// # Errors
     /// When the snapshot could not be brought up to date.

@@ -18,6 +18,7 @@ use wattio_host::groups::{self, Group};
 use wattio_host::guards::{FileCheck, MdArrays, PowerLimits};
 use wattio_host::knobs::{KnobConfig, drive_sleep, limited, turbo};
 use wattio_host::ledger::{self, Ledger, with_power};
+use wattio_host::sources::power::MeterConfig;
 use wattio_host::sources::queued;
 use wattio_host::stopwatch;
 use wattio_host::{Root, Topology};
@@ -25,7 +26,7 @@ use wattio_law::{DriveSleep, Driver, DriverSettings, GroupLimits, Law, Limits};
 use wattio_model::Fitter;
 use wattio_plant::PowerModel;
 use wattio_service::log::counted;
-use wattio_units::Hertz;
+use wattio_units::{Hertz, Seconds};
 
 /// Stands for an unknown frequency that no knob changes; never shown.
 const NOMINAL: Hertz = Hertz(1e9);
@@ -76,20 +77,11 @@ pub fn assemble(
     let config = &source.config;
     let mode = if writer.is_some() { Mode::Run } else { Mode::Observe };
     let host = HostParts::find(source, mode, around.root)?;
-    let applications = config.applications();
-    let mut left = host.core_groups.as_slice();
     let mut opened = Vec::new();
-    for application in &applications {
-        let (groups, rest) = left.split_at(application.groups.len());
-        left = rest;
-        let named = |error: BadInput| match application.name {
-            Some(name) => BadInput(format!("application {name}: {error}")),
-            None => error,
-        };
+    for (application, groups) in host.applications(config) {
         let is_first = opened.is_empty();
-        opened.push(
-            Opened::of(*application, is_first, groups, config, &host, &around).map_err(named)?,
-        );
+        let open = Opened::of(application, is_first, groups, config, &host, &around);
+        opened.push(open.map_err(|error| of_application(&application, error))?);
     }
     // After the sources: one of background work takes the limits it finds for those of the operator.
     let actuator = match writer {
@@ -102,11 +94,101 @@ pub fn assemble(
     let groups: Vec<&[CoreGroup]> = opened.iter().map(|opened| opened.groups.as_slice()).collect();
     let domains = host.topology.policies.iter().map(|policy| policy.cpus.clone()).collect();
     let machines = Requester::of(actuator, &groups, domains);
-    let is_shared = applications.len() > 1;
+    let is_shared = opened.len() > 1;
     let all = opened.into_iter().zip(machines);
     let mut all = all.map(|(opened, machine)| opened.governed(config, machine, is_shared, &around));
     let first = all.next().ok_or_else(|| BadInput::new("latency: is missing"))?;
     Ok(Daemon::new(first, all.collect()))
+}
+
+/// Whether a daemon of this configuration fits the host as it is now. Nothing is taken over or
+/// started, so one that runs can go on where it does not.
+///
+/// # Errors
+/// [`BadInput`] names the key and what this host has.
+pub fn check_fits(source: &Source, mode: Mode, root: &Root) -> Result<(), BadInput> {
+    let config = &source.config;
+    let host = HostParts::find(source, mode, root)?;
+    if mode == Mode::Run {
+        open_knobs(config, root, &host.topology, &host.groups)?;
+    }
+    let mut period = None;
+    for (application, groups) in host.applications(config) {
+        let own = check_sources(&application, groups, &host, root);
+        let own = own.map_err(|error| of_application(&application, error))?;
+        period = period.or(Some(own));
+    }
+    let meter = config.power.meter.as_ref().filter(|meter| meter.opens_twice());
+    if let Some((meter, period)) = meter.zip(period) {
+        open_meter(meter, root, period)?;
+    }
+    Ok(())
+}
+
+/// Opens the sources of an application that can be opened twice; its law's period.
+fn check_sources(
+    application: &Application<'_>,
+    groups: &[CoreGroup],
+    host: &HostParts,
+    root: &Root,
+) -> Result<Seconds, BadInput> {
+    let period = build_law(application.policy, &host.limits(groups))?.period();
+    if application.latency.opens_twice() {
+        open_latency(application, root, period)?;
+    }
+    if application.cpu.opens_twice() {
+        open_cpu(application, root, period)?;
+    }
+    open_background(application, root)?;
+    Ok(period)
+}
+
+/// What is wrong with one of several applications names it.
+fn of_application(application: &Application<'_>, error: BadInput) -> BadInput {
+    match application.name {
+        Some(name) => BadInput(format!("application {name}: {error}")),
+        None => error,
+    }
+}
+
+fn build_law(policy: &PolicyConfig, limits: &Limits) -> Result<Box<dyn Law>, BadInput> {
+    wattio_control::build(&policy.name, &policy.settings, limits)
+        .map_err(|error| BadInput::new(format!("policy: {error}")))
+}
+
+fn open_latency(
+    application: &Application<'_>,
+    root: &Root,
+    period: Seconds,
+) -> Result<Box<dyn LatencySource>, BadInput> {
+    let opened = application.latency.open(root, period);
+    opened.map_err(|error| BadInput::new(format!("latency: {error}")))
+}
+
+fn open_cpu(
+    application: &Application<'_>,
+    root: &Root,
+    period: Seconds,
+) -> Result<Box<dyn CpuSource>, BadInput> {
+    let opened = application.cpu.open(root, period);
+    opened.map_err(|error| BadInput::new(format!("cpu: {error}")))
+}
+
+fn open_background(
+    application: &Application<'_>,
+    root: &Root,
+) -> Result<Option<Box<dyn BackgroundSource>>, BadInput> {
+    let opened = application.background.map(|config| config.open(root)).transpose();
+    opened.map_err(|error| BadInput::new(format!("background: {error}")))
+}
+
+fn open_meter(
+    meter: &MeterConfig,
+    root: &Root,
+    period: Seconds,
+) -> Result<Box<dyn PowerSource>, BadInput> {
+    let opened = meter.open(root, period, stopwatch());
+    opened.map_err(|error| BadInput::new(format!("power.meter, {error}")))
 }
 
 /// What the applications of a host have in common.
@@ -148,6 +230,24 @@ impl HostParts {
             if mode == Mode::Run { drives.map_err(BadInput::new)? } else { drives.ok().flatten() };
         Ok(Self { mode, topology, groups, core_groups, drives, model })
     }
+
+    /// The applications, each with its groups of cores.
+    fn applications<'a, 'h>(
+        &'h self,
+        config: &'a DaemonConfig,
+    ) -> impl Iterator<Item = (Application<'a>, &'h [CoreGroup])> {
+        let mut left = self.core_groups.as_slice();
+        config.applications().into_iter().map(move |application| {
+            let (groups, rest) = left.split_at(application.groups.len());
+            left = rest;
+            (application, groups)
+        })
+    }
+
+    fn limits(&self, groups: &[CoreGroup]) -> Limits {
+        let limits = groups.iter().map(|group| group.limits.clone()).collect();
+        Limits { drives: self.drives, ..Limits::of(limits) }
+    }
 }
 
 /// An application whose sources are open.
@@ -179,24 +279,17 @@ impl<'a> Opened<'a> {
     ) -> Result<Self, BadInput> {
         let root = around.root;
         let policy = application.policy;
-        let limits = groups.iter().map(|group| group.limits.clone()).collect();
-        let limits = Limits { drives: host.drives, ..Limits::of(limits) };
-        let law = wattio_control::build(&policy.name, &policy.settings, &limits)
-            .map_err(|error| BadInput::new(format!("policy: {error}")))?;
+        let limits = host.limits(groups);
+        let law = build_law(policy, &limits)?;
         let period = law.period();
-        let latency = application.latency.open(root, period);
-        let latency = latency.map_err(|error| BadInput::new(format!("latency: {error}")))?;
-        let cpu = application.cpu.open(root, period);
-        let cpu = cpu.map_err(|error| BadInput::new(format!("cpu: {error}")))?;
+        let latency = open_latency(&application, root, period)?;
+        let cpu = open_cpu(&application, root, period)?;
         let queues: Vec<_> = application.groups.iter().map(|group| group.queue.clone()).collect();
         let cpu = queued::beside(cpu, &queues, period, stopwatch());
         let cpu = cpu.map_err(|error| BadInput::new(format!("group: {error}")))?;
-        let background = application.background.map(|config| config.open(root)).transpose();
-        let background =
-            background.map_err(|error| BadInput::new(format!("background: {error}")))?;
+        let background = open_background(&application, root)?;
         let meter = config.power.meter.as_ref().filter(|_| is_first);
-        let power = meter.map(|meter| meter.open(root, period, stopwatch())).transpose();
-        let power = power.map_err(|error| BadInput::new(format!("power.meter, {error}")))?;
+        let power = meter.map(|meter| open_meter(meter, root, period)).transpose()?;
         let frequencies_max: Vec<_> =
             limits.groups.iter().map(|group| group.frequency_max).collect();
         let model = host.model.clone();

@@ -150,6 +150,23 @@ impl Daemon {
         self.first.tell(severity, message, utc_ns);
     }
 
+    /// Restores the machine; a daemon that goes on turns it again at the next step.
+    ///
+    /// # Errors
+    /// When the snapshot could not be brought up to date.
+    pub fn restore(&mut self) -> Result<Restored, SnapshotError> {
+        self.first.restore()
+    }
+
+    /// Goes on after an interruption that began then: the windows that it fell into do not count.
+    pub fn resume_after(&mut self, began: Duration, why: &str, clock: &dyn Clock) {
+        let ended = clock.now();
+        for application in self.all() {
+            application.excuse(began, ended);
+            application.spoil(why);
+        }
+    }
+
     /// Ends: restores the machine and closes the journals. The machine is restored whatever else
     /// fails.
     ///

@@ -1,7 +1,7 @@
 //! `wattiod observe` and `wattiod run`: from the first look at the host to the last restore.
 
 use crate::alternation::Plan;
-use crate::assembly::{BadInput, Environment, Source, assemble};
+use crate::assembly::{BadInput, Environment, Source, assemble, check_fits};
 use crate::control::{Answer, Wattiod};
 use crate::daemon::{Daemon, Mode, Next};
 use crate::keeper::Keeper;
@@ -12,7 +12,7 @@ use crate::state::{self, Locks, StateError};
 use crate::status::{EventStatus, GroupStatus, Status};
 use crate::status_text::one_line;
 use crate::watchdog::Watchdog;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use sd_notify::NotifyState;
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
@@ -301,30 +301,35 @@ fn reload(
                         back, or restart the daemon";
             Some(what.to_owned())
         }
-        Ok(new) => {
-            // Everything is restored first, so that the host is examined as its operator set it up.
-            let lasting = daemon.take_lasting();
-            let (restored, _) = daemon.end(clock);
-            restored?;
-            match build(options, &new, lock, clock) {
-                Ok(mut daemon) => {
-                    *source = new;
-                    daemon.go_on(lasting, clock.utc_ns());
-                    daemon.tell(
-                        Severity::Info,
-                        "configuration reloaded, counts start again".to_owned(),
-                        clock.utc_ns(),
-                    );
-                    let _ = sd_notify::notify(&[NotifyState::Ready]);
-                    return Ok(daemon);
-                }
-                Err(error) => {
-                    daemon = build(options, source, lock, clock)?;
-                    daemon.go_on(lasting, clock.utc_ns());
-                    Some(format!("{error:#}; counts start again"))
+        Ok(new) => match make_way(options, &new, &mut daemon, clock) {
+            Err(error) => Some(format!("{error:#}")),
+            Ok(()) => {
+                let lasting = daemon.take_lasting();
+                let (restored, _) = daemon.end(clock);
+                restored?;
+                match build(options, &new, lock, clock) {
+                    Ok(mut daemon) => {
+                        *source = new;
+                        daemon.go_on(lasting, clock.utc_ns());
+                        daemon.tell(
+                            Severity::Info,
+                            "configuration reloaded, counts start again".to_owned(),
+                            clock.utc_ns(),
+                        );
+                        let _ = sd_notify::notify(&[NotifyState::Ready]);
+                        return Ok(daemon);
+                    }
+                    Err(error) => {
+                        daemon = build(options, source, lock, clock).map_err(|old| {
+                            // The file was right when it was read: no bad input, and worth a restart.
+                            anyhow!("not reloaded: {error:#}; nor can the old one go on: {old:#}")
+                        })?;
+                        daemon.go_on(lasting, clock.utc_ns());
+                        Some(format!("{error:#}; counts start again"))
+                    }
                 }
             }
-        }
+        },
         Err(error) => Some(format!("{error:#}")),
     };
     if let Some(refused) = refused {
@@ -333,6 +338,25 @@ fn reload(
     }
     let _ = sd_notify::notify(&[NotifyState::Ready]);
     Ok(daemon)
+}
+
+/// Restores everything, so that the host is examined as its operator set it up, and makes sure that
+/// the new configuration fits it. Where it does not, the daemon is whole and goes on: a service that is
+/// down, or a core that is off, would keep the old configuration from starting too.
+fn make_way(options: &Options, new: &Source, daemon: &mut Daemon, clock: &HostClock) -> Result<()> {
+    let began = clock.now();
+    let check = |restored: Restored| match restored.left.first() {
+        None => check_fits(new, options.mode, &options.root).map_err(Into::into),
+        Some(first) => {
+            let values = counted(restored.left.len() as u64, "value");
+            Err(anyhow!("{values} cannot be restored now: {}", first.message))
+        }
+    };
+    let fits = daemon.restore().map_err(Into::into).and_then(check);
+    if fits.is_err() && options.mode == Mode::Run {
+        daemon.resume_after(began, "everything was restored for a reload", clock);
+    }
+    fits
 }
 
 fn after_tick(

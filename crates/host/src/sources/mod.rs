@@ -116,6 +116,22 @@ impl LatencyConfig {
         Err((key, format!("{message}; allowed: such as {such_as}")))
     }
 
+    /// Whether a second one can be opened in this process to see whether it opens, with nothing
+    /// started by that.
+    #[must_use]
+    pub fn opens_twice(&self) -> bool {
+        match self {
+            Self::Tracepoint(_) | Self::Exec(_) => false,
+            Self::Diskstats(_)
+            | Self::Mountstats(_)
+            | Self::Prometheus(_)
+            | Self::Ceph(_)
+            | Self::Redis(_)
+            | Self::Log(_)
+            | Self::FioLog(_) => true,
+        }
+    }
+
     /// Opens the source; `period` is the governor's window.
     ///
     /// # Errors
@@ -140,6 +156,15 @@ impl LatencyConfig {
 }
 
 impl CpuConfig {
+    /// As [`LatencyConfig::opens_twice`].
+    #[must_use]
+    pub fn opens_twice(&self) -> bool {
+        match self {
+            Self::Exec(_) => false,
+            Self::ProcStat(_) | Self::Spdk(_) => true,
+        }
+    }
+
     /// Opens the source; `period` is the governor's window.
     ///
     /// # Errors

@@ -271,7 +271,15 @@ impl Application {
         self.untold.push(event);
     }
 
-    /// Restores the machine, for all applications on it.
+    /// What is measured until the next step does not count, for somebody interfered.
+    pub fn spoil(&mut self, why: &str) {
+        self.parts.governor.spoil(why);
+        if let Some(alternation) = &mut self.alternation {
+            alternation.spoil();
+        }
+    }
+
+    /// Restores the machine, for all applications on it. It is turned again at the next step.
     ///
     /// # Errors
     /// When the snapshot could not be brought up to date.

@@ -86,6 +86,17 @@ impl MeterConfig {
         }
     }
 
+    /// As [`super::LatencyConfig::opens_twice`].
+    #[must_use]
+    pub fn opens_twice(&self) -> bool {
+        match self {
+            Self::Source(SourceConfig::Exec(_)) => false,
+            Self::Kernel(_) | Self::Source(SourceConfig::File(_) | SourceConfig::Prometheus(_)) => {
+                true
+            }
+        }
+    }
+
     /// Opens the source; `period` is the governor's window.
     ///
     /// # Errors
