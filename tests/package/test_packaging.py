@@ -113,6 +113,14 @@ def test_the_unit_restores_after_every_end() -> None:
         assert re.search(rf"^#\s+{capability}  \S", text, re.MULTILINE), capability
 
 
+def test_with_hotplug_control_groups_stay_writable() -> None:
+    """The drop-in made all of /sys read-only: no set got back a core that had been off."""
+    hotplug = settings((SYSTEMD / "wattiod.service.d" / "hotplug.conf").read_text())
+    assert "/sys" in hotplug["ReadOnlyPaths"][0].split()
+    assert "-/sys/fs/cgroup" in hotplug["ReadWritePaths"]
+    assert settings(UNIT.read_text())["ProtectControlGroups"] == ["no"]
+
+
 def test_the_target_may_do_what_it_has_to_and_is_nobody_else() -> None:
     unit = settings(TARGET.read_text())
     assert unit["ExecStart"] == [f"{INSTALLED}/wattio-target serve /etc/wattio-target.toml"]

@@ -57,14 +57,27 @@ pub(super) fn fixed_interrupts(root: &Root) -> Vec<Cpus> {
     for irq in root.list("/proc/irq") {
         let path = format!("/proc/irq/{irq}/smp_affinity_list");
         let Ok(text) = root.read(&path) else { continue };
-        // Opening changes nothing.
-        if File::options().write(true).open(root.path(&path)).is_err() {
+        if is_read_only(root, &path) {
             found.extend(text.parse::<Cpus>().ok().filter(|cpus| !cpus.is_empty()));
         }
     }
     found.sort();
     found.dedup();
     found
+}
+
+/// Whether a file cannot be written. Opening changes nothing.
+fn is_read_only(root: &Root, path: &str) -> bool {
+    File::options().write(true).open(root.path(path)).is_err()
+}
+
+/// Each processor of the `sets` that could not be put back: a version 1 set loses any that leaves, so
+/// where its file is not writable (`ReadOnlyPaths=` of a unit makes it so) all of them stay.
+pub(super) fn fixed_sets(root: &Root, sets: &[(String, Cpus)]) -> Vec<Cpus> {
+    let fixed =
+        |(folder, _): &&(String, Cpus)| is_read_only(root, &format!("{folder}/{}", cpuset::FILE));
+    let fixed = sets.iter().filter(fixed).fold(Cpus::default(), |all, (_, cpus)| all.or(cpus));
+    fixed.iter().map(|cpu| std::iter::once(cpu).collect()).collect()
 }
 
 /// The interrupts whose processors are `named`.

@@ -2,7 +2,8 @@
 //!
 //! Only whole physical cores go offline (all its threads inactive), never processor 0, never the
 //! last one that serves a queue of a block device, and never the last one of a version 1 control
-//! group: its tasks would be moved out of it for good. Interrupts that a core serves are moved by
+//! group: its tasks would be moved out of it for good. A core of such a group whose set may not be
+//! written stays, too: the set would lose it for good. Interrupts that a core serves are moved by
 //! the kernel. What it changes by that and does not change back is saved before: see
 //! `endangered.rs`.
 
@@ -75,7 +76,9 @@ impl OnlineKnob {
     /// The processors that go offline when only `active` ones are to work.
     fn leaving(&self, active: &Cpus, online: &Cpus) -> Cpus {
         let mut needs = queues(&self.root);
-        needs.extend(endangered::sets(&self.root).into_iter().map(|(_, cpus)| cpus));
+        let sets = endangered::sets(&self.root);
+        needs.extend(endangered::fixed_sets(&self.root, &sets));
+        needs.extend(sets.into_iter().map(|(_, cpus)| cpus));
         needs.extend(endangered::fixed_interrupts(&self.root));
         // All others will be online, including those that were offline before.
         let there = self.units.iter().fold(online.clone(), |there, unit| there.or(unit));
@@ -148,5 +151,37 @@ impl Knob for OnlineKnob {
             assignments.push(Assignment { address, target: Target::Set("0".into()), endangers });
         }
         Ok(assignments)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// It went, and the set lost it for good.
+    #[test]
+    fn a_core_of_a_set_that_cannot_be_put_back_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let group = "/sys/fs/cgroup/cpuset/a";
+        fs::create_dir_all(root.path(group)).unwrap();
+        fs::create_dir_all(root.path("/proc")).unwrap();
+        let mount = "cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\n";
+        fs::write(root.path("/proc/mounts"), mount).unwrap();
+        let cpus = |text: &str| text.parse::<Cpus>().unwrap();
+        let online = Root::default().read("/sys/devices/system/cpu/online").unwrap();
+        let (online, active) = (cpus(&online), cpus("0"));
+        let units: Vec<Cpus> =
+            online.without(&active).iter().map(|cpu| cpus(&cpu.to_string())).collect();
+        let knob = OnlineKnob { root: root.clone(), units, decided: None };
+
+        let set = root.path(&format!("{group}/cpuset.cpus"));
+        fs::write(&set, online.to_string()).unwrap();
+        assert_eq!(knob.leaving(&active, &online), online.without(&active), "it can be written");
+        // A file of the kernel that not even root may write to.
+        fs::remove_file(&set).unwrap();
+        std::os::unix::fs::symlink("/sys/devices/system/cpu/online", &set).unwrap();
+        assert_eq!(knob.leaving(&active, &online), Cpus::default());
     }
 }
