@@ -10,6 +10,7 @@ use crate::{Root, processes};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::{Pid, getegid, geteuid, test_kill_process};
+use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -82,13 +83,37 @@ impl Lock {
     /// Whether somebody holds the lock on the host. Creates nothing.
     #[must_use]
     pub fn host_is_held(root: &Root) -> bool {
+        Self::host_holder(root).is_some()
+    }
+
+    /// Who holds the lock on the host, if anybody does. Creates nothing.
+    #[must_use]
+    pub fn host_holder(root: &Root) -> Option<Holder> {
         let asked = FlockOperation::NonBlockingLockShared;
         let locked = |path: &str| {
             let file = File::open(root.path(path)).ok();
             file.filter(|file| flock(file, asked) == Err(Errno::WOULDBLOCK))
         };
-        locked(CPU_FOLDER).is_some_and(|file| KeptBy::of(&file) != KeptBy::Stranger)
-            || locked(&format!("{HOST}/lock")).is_some()
+        match locked(CPU_FOLDER).map(|file| KeptBy::of(&file)) {
+            Some(KeptBy::Wattio(pid)) => return Some(Holder(Some(pid))),
+            Some(KeptBy::Unknown) => return Some(Holder(None)),
+            Some(KeptBy::Stranger) | None => {}
+        }
+        let file = locked(&format!("{HOST}/lock"))?;
+        Some(Holder(holders(&file).first().copied()))
+    }
+}
+
+/// A process that holds the lock on the host; its number where the kernel says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder(Option<u32>);
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(pid) => write!(f, "process {pid}"),
+            None => f.write_str("a process outside of this container"),
+        }
     }
 }
 
@@ -280,6 +305,8 @@ mod tests {
         assert!(!root.exists("/run"), "looking makes nothing");
         let first = Lock::take_host(&root).unwrap();
         assert!(Lock::host_is_held(&root));
+        let me = format!("process {}", std::process::id());
+        assert_eq!(Lock::host_holder(&root).map(|holder| holder.to_string()), Some(me));
         assert!(matches!(Lock::take_host(&root), Err(LockError::Held { .. })));
         drop(first);
         drop(given_back(|| Lock::take_host(&root)));

@@ -11,6 +11,7 @@ use wattio_governor::SourceError;
 use wattio_host::config::DaemonConfig;
 use wattio_host::knobs::{self, power_cap};
 use wattio_host::ledger::power_model;
+use wattio_host::lock::{Holder, Lock};
 use wattio_host::processes::pollers::Threads;
 use wattio_host::sources::LatencyConfig;
 use wattio_host::sources::power::MeterConfig;
@@ -45,6 +46,17 @@ impl Finding {
         printable_line(&format!("{mark}  {}: {}", self.what, self.text))
     }
 
+    /// The same while a daemon acts: what is wrong with cores and knobs may be its doing.
+    fn beside(self, holder: Holder) -> Self {
+        let is_set = ["[[group]]", "[[knob]]"].iter().any(|part| self.what.starts_with(part));
+        if self.ok || !is_set {
+            return self;
+        }
+        let text =
+            format!("in use by the daemon that acts ({holder}), which may be why: {}", self.text);
+        Self { ok: true, text, ..self }
+    }
+
     fn of<T, E: std::fmt::Display>(what: &str, result: Result<T, E>, found: &str) -> Self {
         match result {
             Ok(_) => Self::new(what, true, found),
@@ -54,10 +66,15 @@ impl Finding {
 }
 
 /// Examines the host; with a configuration, also whether each of its parts can be used.
+///
+/// While a daemon acts, cores and knobs are as it has set them: what is wrong with those that the
+/// configuration asks for may be its doing, and is not held against them.
 #[must_use]
 pub fn examine(root: &Root, source: Option<&Source>) -> Vec<Finding> {
     let topology = Topology::read(root);
-    let mut findings = vec![processors(&topology)];
+    let acting = Lock::host_holder(root);
+    let mut findings: Vec<_> = acting.into_iter().map(acts).collect();
+    findings.push(processors(&topology));
     if let Ok(topology) = &topology {
         findings.push(frequency(topology));
         findings.extend(two_valued(root, topology));
@@ -70,12 +87,25 @@ pub fn examine(root: &Root, source: Option<&Source>) -> Vec<Finding> {
     if let (Some(source), Ok(topology)) = (source, &topology) {
         let path = source.path.display().to_string();
         findings.push(Finding::new("configuration", true, path));
-        findings.extend(parts(&source.config, &source.path, root, topology));
+        let mut asked = parts(&source.config, &source.path, root, topology);
         let fixed = fixed_groups(source, root).unwrap_or_default();
-        findings
+        asked
             .extend(fixed.iter().map(|text| Finding::new("[[group]] nothing to set", false, text)));
+        findings.extend(asked.into_iter().map(|finding| match acting {
+            Some(holder) => finding.beside(holder),
+            None => finding,
+        }));
     }
     findings
+}
+
+/// Who has set what is found.
+fn acts(holder: Holder) -> Finding {
+    let text = format!(
+        "{holder} acts on this host: cores and knobs are as it has set them; `wattiod pause` puts \
+         them back for a closer look"
+    );
+    Finding::new("daemon", true, text)
 }
 
 fn processors(topology: &Result<Topology, wattio_host::topology::TopologyError>) -> Finding {

@@ -1,7 +1,7 @@
 //! `init`: a first configuration.
 
 use super::say;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::json;
 use std::fs;
@@ -10,6 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use wattio_host::Root;
+use wattio_host::lock::Lock;
 use wattiod::assembly::BadInput;
 use wattiod::log::complain;
 use wattiod::proposal::propose;
@@ -45,6 +46,13 @@ impl Init {
     pub fn run(&self, root: &Root) -> Result<ExitCode> {
         if let Some(path) = &self.out {
             check(path, self.force)?;
+        }
+        if let Some(holder) = Lock::host_holder(root) {
+            // What it holds back would be left out, for good.
+            bail!(
+                "{holder} acts on this host, whose cores and frequencies are as it has set them; stop \
+                 it first (systemctl stop wattiod)"
+            );
         }
         let proposal = propose(root, self.service.as_deref())?;
         let config = proposal.config.as_deref();
