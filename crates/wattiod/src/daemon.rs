@@ -61,7 +61,7 @@ impl Daemon {
         Self { first, others }
     }
 
-    fn all(&mut self) -> impl Iterator<Item = &mut Application> {
+    pub(crate) fn all(&mut self) -> impl Iterator<Item = &mut Application> {
         std::iter::once(&mut self.first).chain(&mut self.others)
     }
 

@@ -264,10 +264,12 @@ impl Application {
         };
         let event = EventStatus { utc_ns, severity, message };
         self.keep(|journal| journal.event(&event));
-        if self.events.len() == EVENTS_SHOWN {
-            self.events.pop_front();
-        }
-        self.events.push_back(event.clone());
+        self.push_event(event);
+    }
+
+    /// For the status, which shows the newest, and for the log.
+    fn push_event(&mut self, event: EventStatus) {
+        push_newest(&mut self.events, event.clone());
         self.untold.push(event);
     }
 
@@ -429,10 +431,84 @@ impl Application {
             let message =
                 format!("{}: {error}; nothing more is recorded", journal.folder().display());
             self.parts.journal = None;
-            let event =
-                EventStatus { utc_ns: self.stepped_utc_ns, severity: Severity::Error, message };
-            self.events.push_back(event.clone());
-            self.untold.push(event);
+            let utc_ns = self.stepped_utc_ns;
+            self.push_event(EventStatus { utc_ns, severity: Severity::Error, message });
+        }
+    }
+}
+
+/// Only as many as are shown are kept.
+fn push_newest(events: &mut VecDeque<EventStatus>, event: EventStatus) {
+    while events.len() >= EVENTS_SHOWN {
+        events.pop_front();
+    }
+    events.push_back(event);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::assembly::{Environment, Source, assemble};
+    use std::fs;
+    use std::io;
+    use wattio_host::clock::HostClock;
+    use wattio_host::{DaemonConfig, Root};
+
+    const TWO: &str = r#"
+name = "nas"
+[[application]]
+name = "one"
+latency = { kind = "diskstats", devices = ["sda"] }
+[[application.group]]
+name = "one"
+cores = "0"
+[[application]]
+name = "other"
+latency = { kind = "diskstats", devices = ["sda"] }
+[[application.group]]
+name = "other"
+cores = "1"
+"#;
+
+    fn host() -> (tempfile::TempDir, Root) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        for (path, text) in [
+            ("/sys/devices/system/cpu/present", "0-1"),
+            ("/sys/devices/system/cpu/online", "0-1"),
+            ("/proc/stat", "cpu0 1 0 1 9 0 0 0 0 0 0\ncpu1 1 0 1 9 0 0 0 0 0 0\n"),
+            ("/proc/diskstats", "   8       0 sda 9 0 72 9 9 0 72 9 0 9 18 0 0 0 0 0 0\n"),
+        ] {
+            fs::create_dir_all(root.path(path).parent().unwrap()).unwrap();
+            fs::write(root.path(path), text).unwrap();
+        }
+        (folder, root)
+    }
+
+    /// The list had one more than is shown from then on, was not cut any more, and grew for ever.
+    #[test]
+    fn events_are_few_after_a_journal_failed() {
+        let (folder, root) = host();
+        let config = DaemonConfig::from_toml(TWO).unwrap();
+        let source = Source { config, text: TWO.to_owned(), path: "wattiod.toml".into() };
+        let clock = HostClock::start();
+        let mut daemon =
+            assemble(&source, None, Environment { root: &root, clock: &clock }).unwrap();
+        for application in daemon.all() {
+            let name = application.name().unwrap().to_owned();
+            for at in 0..EVENTS_SHOWN {
+                application.tell(Severity::Info, at.to_string(), 0);
+            }
+            let none = serde_json::Value::Null;
+            let journal = Journal::create(folder.path(), &name, "stamp", TWO, &none).unwrap();
+            application.record(Some(journal));
+            application.keep(|_| Err(io::Error::other("no space")));
+            for _ in 0..10 {
+                application.tell(Severity::Info, "more".to_owned(), 0);
+            }
+            assert_eq!(application.events.len(), EVENTS_SHOWN, "{name}");
+            let last = &application.events.back().unwrap().message;
+            assert_eq!(last, &format!("{name}: more"));
         }
     }
 }
