@@ -6,16 +6,20 @@ mod inspect;
 mod remote;
 mod restore;
 
-use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
-use std::io::Write;
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use wattio_governor::Severity;
 use wattio_host::Root;
+use wattio_host::config::ServiceConfig;
 use wattio_host::lock::LockError;
+use wattio_plant::read_toml;
 use wattiod::assembly::BadInput;
-use wattiod::govern::read;
-use wattiod::log::{complain, printable, tell_details};
+use wattiod::log::{complain, log, printable, tell_details};
 use wattiod::state::StateError;
 
 /// The default configuration file.
@@ -135,10 +139,70 @@ fn say(line: &str) {
 }
 
 /// The control socket: as given, or that of the configuration if there is one.
-fn socket(given: Option<&PathBuf>) -> Result<PathBuf> {
-    match given {
-        Some(path) => Ok(path.clone()),
-        None if Path::new(CONFIG).exists() => Ok(read(Path::new(CONFIG))?.config.service.socket),
-        None => Ok(wattio_host::config::ServiceConfig::default().socket),
+fn socket(given: Option<&PathBuf>) -> PathBuf {
+    given.cloned().unwrap_or_else(|| socket_of(Path::new(CONFIG)))
+}
+
+/// The control socket of a configuration. A wrong one, or one that may not be read, keeps nobody from
+/// pausing a daemon that runs.
+fn socket_of(config: &Path) -> PathBuf {
+    let usual = || ServiceConfig::default().socket;
+    match path_of(config, "socket") {
+        Ok(socket) => socket.unwrap_or_else(usual),
+        Err(error) if error.kind() == ErrorKind::NotFound => usual(),
+        Err(error) => {
+            let (shown, socket) = (config.display(), usual());
+            let message =
+                format!("{shown}: {error}; asking {}; --socket names another", socket.display());
+            log(Severity::Warning, &message);
+            socket
+        }
+    }
+}
+
+/// What commands need of a file whose other keys may be wrong.
+#[derive(Deserialize)]
+struct Least {
+    #[serde(default)]
+    service: BTreeMap<String, Value>,
+}
+
+/// The path that a key of `[service]` names, if it is there; whatever else is wrong in the file.
+fn path_of(config: &Path, key: &str) -> io::Result<Option<PathBuf>> {
+    let wrong = |message: String| io::Error::new(ErrorKind::InvalidData, message);
+    let text = std::fs::read_to_string(config)?;
+    let least: Least = read_toml(&text).map_err(|error| wrong(error.to_string()))?;
+    match least.service.get(key) {
+        None => Ok(None),
+        Some(Value::String(path)) => Ok(Some(path.into())),
+        Some(other) => Err(wrong(format!("service.{key} = {other}: it is a path in quotes"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// `wattiod pause` refused for a typo in a key that it does not need.
+    #[test]
+    fn a_wrong_configuration_still_names_its_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("wattiod.toml");
+        let usual = ServiceConfig::default().socket;
+        assert_eq!(socket_of(&file), usual, "there is none");
+        for (text, socket) in [
+            ("name = 7\nlatncy = 1\n[service]\nsocket = '/run/mine'\nlisten = 5", "/run/mine"),
+            ("name = 'nas'", usual.to_str().unwrap()),
+            ("[service]\nstate = '/var/mine'", usual.to_str().unwrap()),
+            ("[service]\nsocket = '/run/mine", usual.to_str().unwrap()),
+            ("[service]\nsocket = 5", usual.to_str().unwrap()),
+            ("[service]\nstate = 5\nsocket = '/run/mine'", "/run/mine"),
+        ] {
+            fs::write(&file, text).unwrap();
+            assert_eq!(socket_of(&file), Path::new(socket), "{text}");
+        }
+        // As one that may not be read.
+        assert_eq!(socket_of(folder.path()), usual);
     }
 }

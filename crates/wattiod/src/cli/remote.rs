@@ -77,7 +77,7 @@ pub struct Resume {
 
 impl Status {
     pub fn run(&self) -> Result<ExitCode> {
-        let socket = socket(self.socket.as_ref())?;
+        let socket = socket(self.socket.as_ref());
         loop {
             let Answer::Status { status } = ask::<Wattiod>(&socket, &Request::Status {})? else {
                 bail!("{}: the answer is not a status", socket.display());
@@ -137,7 +137,7 @@ impl Resume {
 
 /// Asks and prints the answer; a refusal is bad input.
 fn tell(given: Option<&PathBuf>, request: &Request) -> Result<ExitCode> {
-    let socket = socket(given)?;
+    let socket = socket(given);
     match ask::<Wattiod>(&socket, request)? {
         Answer::Done { message } => {
             say(&message);

@@ -1,9 +1,8 @@
 //! `restore`: after a kill -9, or from systemd's `ExecStopPost=`.
 
-use super::{CONFIG, say};
+use super::{CONFIG, path_of, say};
 use anyhow::Result;
 use clap::Args;
-use serde::Deserialize;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,7 +10,6 @@ use wattio_governor::{Restored, Severity};
 use wattio_host::config::ServiceConfig;
 use wattio_host::lock::{LockError, is_live};
 use wattio_host::{Root, hold};
-use wattio_plant::read_toml;
 use wattiod::assembly::BadInput;
 use wattiod::govern::read_trusted;
 use wattiod::keeper;
@@ -57,7 +55,9 @@ impl Restore {
         };
         let config = source.as_ref().map(|source| &source.config);
         let said = config.map(|config| config.service.state.clone());
-        let folder = self.state.clone().or(said).or_else(|| state_of(&self.config));
+        // Named in the file, even if other keys are wrong.
+        let named = || path_of(&self.config, "state").ok()?;
+        let folder = self.state.clone().or(said).or_else(named);
         let folder = match (folder, &problem) {
             (Some(folder), _) => folder,
             (None, None) => ServiceConfig::default().state,
@@ -116,21 +116,4 @@ impl Restore {
         let doubtful = !there && (self.state.is_some() || problem.is_some());
         Ok(ExitCode::from(u8::from(doubtful || !restored.left.is_empty())))
     }
-}
-
-/// What a restore needs of a file whose other keys may be wrong.
-#[derive(Deserialize)]
-struct Least {
-    service: LeastService,
-}
-
-#[derive(Deserialize)]
-struct LeastService {
-    state: PathBuf,
-}
-
-/// The state folder named in a file, even if other keys are wrong.
-fn state_of(config: &Path) -> Option<PathBuf> {
-    let text = std::fs::read_to_string(config).ok()?;
-    read_toml::<Least>(&text).ok().map(|least| least.service.state)
 }
