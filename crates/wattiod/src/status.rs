@@ -99,7 +99,8 @@ pub struct LatencyStatus {
     pub bound: Option<String>,
     /// The limit of the first bound.
     pub bound_us: Option<f64>,
-    /// The tolerance that makes the bound: 0.2 is 20 % above the baseline.
+    /// The tolerance that makes the first bound, if that is one on the mean: 0.2 is 20 % above the
+    /// baseline.
     pub tolerance: Option<f64>,
     /// Measured loss of the last window: 0.1 is 10 % above the baseline.
     pub loss_measured: Option<f64>,

@@ -217,3 +217,22 @@ fn whoever_forces_full_speed_gets_it_whatever_the_law_says() {
     assert_eq!(trial.steps(2), [8, 4]);
     assert_eq!(trial.driver.account().windows_forced, 1);
 }
+
+/// The loss of the first bound was compared with the tolerance of whichever was relative.
+#[test]
+fn the_tolerance_of_a_mean_is_that_of_the_first_bound() {
+    for (bounds, mean, any) in [
+        (&["mean 20%"][..], Some(0.2), Some(0.2)),
+        (&["mean 20%", "mean 2 ms"], Some(0.2), Some(0.2)),
+        (&["mean 2 ms", "mean 20%"], None, Some(0.2)),
+        (&["p99 20%", "mean 10%"], None, Some(0.2)),
+        (&[], None, None),
+    ] {
+        let Trial { driver, .. } = trial(&[], vec![], DriverSettings::default());
+        let parsed: Vec<Bound> = bounds.iter().map(|bound| bound.parse().unwrap()).collect();
+        let limits = driver.limits.clone();
+        let driver =
+            Driver::new(driver.law, limits, &parsed, DriverSettings::default(), Duration::ZERO);
+        assert_eq!((driver.mean_tolerance(), driver.tolerance()), (mean, any), "{bounds:?}");
+    }
+}

@@ -316,7 +316,7 @@ impl<R: Reactors> Governing<R> {
             latency_us_p99: histogram.and_then(|histogram| histogram.quantile_us(0.99)),
             baseline_us: insight.baseline_us,
             bound_us: insight.bound_us,
-            tolerance: self.governed.driver.tolerance(),
+            tolerance: self.governed.driver.mean_tolerance(),
             loss_measured: insight.loss,
             in_flight: in_flight.requests,
             in_flight_oldest_s: in_flight.oldest.map(|oldest| oldest.0),

@@ -60,7 +60,7 @@ impl Application {
             baseline_us: insight.baseline_us,
             bound_us: insight.bound_us,
             bound: self.bounds().into_iter().next(),
-            tolerance: self.parts.governor.driver().tolerance(),
+            tolerance: self.parts.governor.driver().mean_tolerance(),
             loss_measured: insight.loss.filter(|_| self.parts.mode == Mode::Run),
             loss_predicted: self.loss_predicted,
         }
