@@ -16,6 +16,6 @@ pub struct Account {
     pub windows_unmeasured: u64,
     /// Places that somebody else took over.
     pub foreign: u64,
-    /// Returns from saving to full speed.
+    /// Returns from saving to full speed, but for those that a pause or alternation wanted.
     pub flaps: u64,
 }

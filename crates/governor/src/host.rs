@@ -30,6 +30,8 @@ pub(crate) struct Host {
     pub is_paused: bool,
     /// Why whoever holds the governor wants full speed.
     pub forced_from_above: Option<&'static str>,
+    /// Whether somebody wants full speed in the running window, and nothing else asks for it.
+    is_wanted: bool,
     pub events: Vec<Event>,
     /// What the machine is set to.
     pub in_force: Action,
@@ -82,6 +84,7 @@ impl Host {
             account: Account::default(),
             is_paused: false,
             forced_from_above: None,
+            is_wanted: false,
             events: Vec::new(),
             in_force: full.clone(),
             sample: None,
@@ -195,12 +198,12 @@ impl Host {
         let problems: Vec<_> =
             self.guards.iter_mut().filter_map(|guard| guard.problem(at)).collect();
         let spoiled = self.sensors.take_spoiled();
-        if self.is_paused {
-            return Some("paused".to_owned());
-        }
         let open = self.breaker.open(at).map(|trip| trip.reason().to_owned());
-        let above = || self.forced_from_above.map(str::to_owned);
-        open.or_else(|| problems.into_iter().next()).or(spoiled).or_else(above)
+        let wrong = open.or_else(|| problems.into_iter().next()).or(spoiled);
+        let wanted = if self.is_paused { Some("paused") } else { self.forced_from_above };
+        self.is_wanted = wrong.is_none() && wanted.is_some();
+        let wanted = wanted.map(str::to_owned);
+        if self.is_paused { wanted } else { wrong.or(wanted) }
     }
 
     /// The last action, with the frequencies that it led to.
@@ -294,7 +297,11 @@ impl Host {
         }
     }
 
+    /// What somebody wants is no change of the law's mind.
     fn note_flap(&mut self, action: &Action) {
+        if self.is_wanted {
+            return;
+        }
         if action.groups == self.full.groups && self.in_force.groups != self.full.groups {
             self.account.flaps += 1;
             if let Some(trip) = self.breaker.flap(seconds(self.now)) {

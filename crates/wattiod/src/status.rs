@@ -224,7 +224,7 @@ pub struct Counts {
     /// Windows without a reading of the configured meter.
     #[serde(default)]
     pub windows_unmeasured: u64,
-    /// Returns from saving to full speed.
+    /// Returns from saving to full speed, but for those of a pause or of alternation.
     pub flaps: u64,
     /// How often the circuit breaker opened.
     pub breaker_trips: u64,

@@ -6,6 +6,7 @@
 mod conformance;
 mod conforms;
 mod faults;
+mod flaps;
 mod power;
 mod same_actions;
 mod support;

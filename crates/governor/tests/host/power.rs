@@ -15,7 +15,7 @@ fn steady() -> (Governor, Shared) {
     (governor(&world, law, &limits, Duration::ZERO), world)
 }
 
-fn steady_world() -> (Shared, Limits) {
+pub fn steady_world() -> (Shared, Limits) {
     let limits = wattio_sim::limits(&Server::from_toml(SMALL).unwrap());
     let world = world(&limits);
     let group = |limits: &wattio_law::GroupLimits| GroupObservation {
@@ -41,7 +41,7 @@ fn steady_world() -> (Shared, Limits) {
     (world, limits)
 }
 
-fn window(governor: &mut Governor, at: u32) -> (Tick, Stepped) {
+pub fn window(governor: &mut Governor, at: u32) -> (Tick, Stepped) {
     let mut tick = governor.tick(Duration::from_millis(500) * at);
     let stepped = tick.stepped.take().unwrap();
     (tick, stepped)
