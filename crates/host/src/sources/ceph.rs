@@ -174,7 +174,7 @@ impl LatencySource for Osds {
         let differences = &mut self.differences;
         sum_windows(totals.into_iter().map(|(path, totals)| {
             let new = || Differences::new(format!("{name}: {path}"));
-            differences.entry(path.clone()).or_insert_with(new).window(now, totals?)
+            differences.entry(path.clone()).or_insert_with(new).answer(now, totals)
         }))
     }
 }
@@ -256,6 +256,30 @@ mod tests {
         // The files are still there, as after a crash.
         let error = source.sample(Seconds(3.0)).unwrap_err().to_string();
         assert!(error.contains("nobody listens there"), "{error}");
+    }
+
+    #[test]
+    fn an_osd_that_failed_begins_a_new_window_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let dumps =
+            |dumps: &[u64]| dumps.iter().map(|&count| framed(&dump(count, 1.0, 0))).collect();
+        let mut first: Vec<_> = dumps(&[100, 9000, 9004]);
+        first.insert(1, framed("{}"));
+        let servers = [
+            osd(&path("ceph-osd.0.asok"), first),
+            osd(&path("ceph-osd.1.asok"), dumps(&[10, 20, 30, 40])),
+        ];
+        let mut source = osds(&Root::new(folder.path()), &["/ceph-osd.*.asok"]);
+        let mut next =
+            |at: f64| source.sample(Seconds(at)).map(|sample| sample.map(|sample| sample.requests));
+        assert_eq!(next(0.0), Ok(None));
+        assert!(next(1.0).is_err());
+        assert_eq!(next(2.0), Ok(Some(10)), "of the other one");
+        assert_eq!(next(3.0), Ok(Some(14)));
+        for server in servers {
+            server.join().unwrap();
+        }
     }
 
     #[test]

@@ -76,12 +76,13 @@ impl LatencySource for Counted {
     fn sample(&mut self, now: Seconds) -> Result<Option<LatencySample>, SourceError> {
         let (name, file, parse) = (&self.name, self.file, self.parse);
         let text = self.files.read(file);
-        let text = text.map_err(|error| SourceError::new(name, format!("{file}: {error}")))?;
+        let text = text.map_err(|error| SourceError::new(name, format!("{file}: {error}")));
         sum_windows(self.things.iter_mut().map(|thing| {
-            let counters = parse(&text, &thing.name);
-            let counters = counters.map_err(|message| SourceError::new(name, message))?;
-            let gone = || SourceError::new(name, format!("{} is gone", thing.name));
-            let counters = counters.ok_or_else(gone)?;
+            let counters = text.as_ref().map_err(Clone::clone).and_then(|text| {
+                let counters = parse(text, &thing.name);
+                let counters = counters.map_err(|message| SourceError::new(name, message))?;
+                counters.ok_or_else(|| SourceError::new(name, format!("{} is gone", thing.name)))
+            });
             thing.window(now, counters)
         }))
     }
@@ -101,8 +102,13 @@ impl Thing {
     fn window(
         &mut self,
         at: Seconds,
-        counters: Counters,
+        counters: Result<Counters, SourceError>,
     ) -> Result<Option<LatencySample>, SourceError> {
+        let totals = counters.map(|counters| self.totals(counters));
+        self.differences.answer(at, totals)
+    }
+
+    fn totals(&mut self, counters: Counters) -> Totals {
         let same = |last: &Counters| counters.reads >= last.reads && counters.writes >= last.writes;
         // Milliseconds that went back have wrapped, unless the thing was taken out and put in.
         if let Some(last) = self.last.filter(same) {
@@ -113,16 +119,13 @@ impl Thing {
         }
         self.last = Some(counters);
         let requests = counters.reads.saturating_add(counters.writes);
-        self.differences.window(
-            at,
-            Totals {
-                requests,
-                under_way: counters.under_way,
-                latency_us_sum: Some(self.fine.sum_ms(self.busy_ms, requests) * 1e3),
-                bytes_sum: Some(counters.bytes),
-                reads: Some(counters.reads),
-                ..Totals::default()
-            },
-        )
+        Totals {
+            requests,
+            under_way: counters.under_way,
+            latency_us_sum: Some(self.fine.sum_ms(self.busy_ms, requests) * 1e3),
+            bytes_sum: Some(counters.bytes),
+            reads: Some(counters.reads),
+            ..Totals::default()
+        }
     }
 }

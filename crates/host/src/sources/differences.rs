@@ -29,7 +29,8 @@ pub struct Totals {
 /// The windows between readings of one server's counters.
 ///
 /// The first reading opens the first window and yields nothing yet, and so does the first of another
-/// epoch. A counter that went back within one means that the server was restarted: the window is lost,
+/// epoch, or after one that failed: what was served meanwhile would all count as that of one window. A
+/// counter that went back within one means that the server was restarted: the window is lost,
 /// and counting starts again.
 #[derive(Debug)]
 pub struct Differences {
@@ -42,6 +43,29 @@ impl Differences {
     #[must_use]
     pub fn new(source_name: impl Into<String>) -> Self {
         Self { source_name: source_name.into(), last: None }
+    }
+
+    /// The next reading opens a window again.
+    pub fn restart(&mut self) {
+        self.last = None;
+    }
+
+    /// As [`Differences::window`], of a reading that may have failed.
+    ///
+    /// # Errors
+    /// Why it failed; the next one opens a window then. Else when a counter went back.
+    pub fn answer(
+        &mut self,
+        at: Seconds,
+        totals: Result<Totals, SourceError>,
+    ) -> Result<Option<LatencySample>, SourceError> {
+        match totals {
+            Ok(totals) => self.window(at, totals),
+            Err(error) => {
+                self.restart();
+                Err(error)
+            }
+        }
     }
 
     /// What happened since the reading before; `None` for the first one of an epoch.
@@ -205,6 +229,19 @@ mod tests {
         assert!(error.to_string().contains("was restarted"), "{error}");
         let window = differences.window(Seconds(3.0), totals(5, 500.0)).unwrap().unwrap();
         assert_eq!((window.requests, window.latency_us_mean), (2, Some(100.0)));
+    }
+
+    /// The requests of an hour's outage were those of one window.
+    #[test]
+    fn a_reading_that_failed_is_followed_by_a_new_window() {
+        let mut differences = Differences::new("test");
+        differences.window(Seconds(1.0), totals(10, 1_000.0)).unwrap();
+        let failed = SourceError::new("test", "no answer");
+        assert_eq!(differences.answer(Seconds(2.0), Err(failed.clone())), Err(failed));
+        assert_eq!(differences.answer(Seconds(3600.0), Ok(totals(9_010, 901_000.0))), Ok(None));
+        let window = differences.answer(Seconds(3601.0), Ok(totals(9_012, 901_300.0)));
+        let window = window.unwrap().unwrap();
+        assert_eq!((window.requests, window.latency_us_mean), (2, Some(150.0)));
     }
 
     #[test]

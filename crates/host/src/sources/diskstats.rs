@@ -204,6 +204,11 @@ mod tests {
 
         host.say(&line("sdb", START));
         assert!(source.sample(Seconds(4.0)).unwrap_err().to_string().contains("sda is gone"));
+        let back = |reads: u64| line("sda", Counters { reads, ..START });
+        host.say(&back(90_000));
+        assert_eq!(source.sample(Seconds(600.0)), Ok(None), "whatever it did meanwhile");
+        host.say(&back(90_007));
+        assert_eq!(source.sample(Seconds(601.0)).unwrap().unwrap().requests, 7);
     }
 
     #[test]

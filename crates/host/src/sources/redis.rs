@@ -212,8 +212,8 @@ impl LatencySource for Server {
     }
 
     fn sample(&mut self, now: Seconds) -> Result<Option<LatencySample>, SourceError> {
-        let totals = self.totals().map_err(|message| SourceError::new(&self.name, message))?;
-        self.differences.window(now, totals)
+        let totals = self.totals().map_err(|message| SourceError::new(&self.name, message));
+        self.differences.answer(now, totals)
     }
 }
 
@@ -279,6 +279,22 @@ mod tests {
         assert_eq!(source.sample(Seconds(1.0)).unwrap(), None);
         let sample = source.sample(Seconds(2.0)).unwrap().unwrap();
         assert_eq!((sample.requests, sample.latency_us_mean), (20, Some(5.0)));
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn an_answer_that_failed_is_followed_by_a_new_window() {
+        let answers = vec![(INFO, bulk(&stats(10, 100))), (INFO, "-LOADING\r\n".to_owned())];
+        let (address, thread) = server(answers);
+        let mut source = asking(&address, &Root::default(), None);
+        assert_eq!(source.sample(Seconds(1.0)), Ok(None));
+        assert!(source.sample(Seconds(2.0)).is_err());
+        thread.join().unwrap();
+        let answers = vec![(INFO, bulk(&stats(9000, 900))), (INFO, bulk(&stats(9010, 950)))];
+        let (address, thread) = server(answers);
+        source.config.server = address;
+        assert_eq!(source.sample(Seconds(600.0)), Ok(None));
+        assert_eq!(source.sample(Seconds(601.0)).unwrap().unwrap().requests, 10);
         thread.join().unwrap();
     }
 

@@ -116,7 +116,10 @@ impl Line {
             let totals = Totals { epoch, requests, latency_us_sum, ..Totals::default() };
             return differences.window(at, totals).map_err(|error| error.to_string());
         }
-        let requests = self.requests.ok_or("it has no requests")?;
+        let Some(requests) = self.requests else {
+            differences.restart();
+            return Err("it has no requests".to_owned());
+        };
         let some = requests > 0;
         let edge = |(edge, count): (Option<f64>, u64)| (edge.unwrap_or(f64::INFINITY), count);
         Ok(Some(LatencySample {
@@ -181,6 +184,10 @@ mod tests {
         assert_eq!((window.requests, window.latency_us_mean), (4, Some(150.0)));
         assert!(next(3, 10.0).unwrap_err().contains("went back"));
         assert_eq!(next(4, 20.0).unwrap().unwrap().latency_us_mean, Some(10.0));
+        assert!(Line::default().sample(Seconds(1.0), &mut differences).is_err());
+        let text = "{\"requests_total\": 900, \"latency_us_total\": 9000}";
+        let sample = parse(text).unwrap().sample(Seconds(1.0), &mut differences);
+        assert_eq!(sample, Ok(None), "whatever was served meanwhile");
     }
 
     /// PostgreSQL forgets statements where there are more than it keeps. It was told to have been

@@ -86,12 +86,13 @@ impl<T> Listener<T> {
 }
 
 impl<T: Default + Send + 'static> Listener<T> {
-    /// `post` puts a line's content into the slot, or what is wrong with it or the command.
+    /// `read` makes something of a line, or of what is wrong with it or the command, which it says
+    /// again; `post` puts that into the slot.
     pub(super) fn start<L: 'static>(
         name: &str,
         command: Command,
         back_off: BackOff,
-        mut read: impl FnMut(line::Line) -> Result<L, String> + Send + 'static,
+        mut read: impl FnMut(Result<line::Line, String>) -> Result<L, String> + Send + 'static,
         mut post: impl FnMut(&mut T, Result<L, SourceError>) + Send + 'static,
     ) -> Result<Self, SourceError> {
         let failed = |error| SourceError::new(name, format!("cannot listen: {error}"));
@@ -101,12 +102,12 @@ impl<T: Default + Send + 'static> Listener<T> {
         let mut wrong_lines = 0u64;
         let handle = move |heard| {
             let said = match heard {
-                Output::Line(text) => line::parse(&text).and_then(&mut read).map_err(|why| {
+                Output::Line(text) => read(line::parse(&text)).map_err(|why| {
                     wrong_lines += 1;
                     let text: String = text.chars().take(200).collect();
                     format!("{wrong_lines} lines made no sense so far; {text:?}: {why}")
                 }),
-                Output::Failure(why) => Err(why),
+                Output::Failure(why) => read(Err(why)),
             };
             let makes_sense = said.is_ok();
             let said = said.map_err(|why| SourceError::new(&source_name, why));
@@ -154,7 +155,13 @@ impl ExecLatency {
         let (name, clock) = (config.name(), stopwatch.clone());
         let command = config.build(root)?;
         let mut differences = Differences::new(&name);
-        let read = move |line: line::Line| line.sample(clock(), &mut differences);
+        let read = move |line: Result<line::Line, String>| match line {
+            Ok(line) => line.sample(clock(), &mut differences),
+            Err(why) => {
+                differences.restart();
+                Err(why)
+            }
+        };
         let listener = Listener::start(&name, command, back_off, read, Slot::post)?;
         Ok(Self { name, stopwatch, listener })
     }
@@ -236,7 +243,7 @@ impl ExecCpu {
     ) -> Result<Self, SourceError> {
         let (name, clock) = (config.name(), stopwatch.clone());
         let command = config.build(root)?;
-        let read = move |line: line::Line| Ok((clock(), line.uses()?));
+        let read = move |line: Result<line::Line, String>| Ok((clock(), line?.uses()?));
         let listener = Listener::start(&name, command, BACK_OFF, read, UseSlot::post)?;
         let age_max = Seconds((period.0 * 2.0).max(LINE_AGE_MIN.0));
         Ok(Self { name, stopwatch, age_max, listener })

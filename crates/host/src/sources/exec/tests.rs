@@ -83,6 +83,36 @@ fn a_line_that_makes_no_sense_is_an_error_until_one_that_does() {
     assert_eq!(answer.unwrap().unwrap().requests, 0);
 }
 
+/// What was served while the command was down counted as that of one window.
+#[test]
+fn totals_of_a_command_that_was_started_again_open_a_window() {
+    let host = Host::new();
+    let first = host.folder.path().join("first");
+    let line = |requests: u32| {
+        let sum = requests * 10;
+        format!("echo '{{\"requests_total\": {requests}, \"latency_us_total\": {sum}}}'")
+    };
+    let script = format!(
+        "if mkdir {}; then {}; {}; exit 3; fi; {}; {}; exec sleep 1000",
+        first.display(),
+        line(10),
+        line(12),
+        line(9000),
+        line(9004)
+    );
+    let mut source = host.latency(&script);
+    let mut requests = 0;
+    until(
+        || {
+            let sample = source.sample(Seconds(1.0)).unwrap_or_default();
+            requests += sample.map_or(0, |sample| sample.requests);
+            requests
+        },
+        |&requests| requests >= 6,
+    );
+    assert_eq!(requests, 6);
+}
+
 #[test]
 fn a_command_that_ends_is_started_again() {
     let host = Host::new();

@@ -64,7 +64,9 @@ impl ExecMeter {
     pub fn open(config: &Config, root: &Root, stopwatch: Stopwatch) -> Result<Self, SourceError> {
         let (name, clock) = (config.name(), stopwatch.clone());
         let command = config.build(root)?;
-        let read = move |line: Line| Ok((clock(), line.power_w.ok_or("it has no power_w")?));
+        let read = move |line: Result<Line, String>| {
+            Ok((clock(), line?.power_w.ok_or("it has no power_w")?))
+        };
         let listener = Listener::start(&name, command, BACK_OFF, read, EnergySlot::post)?;
         Ok(Self { name, stopwatch, listener })
     }

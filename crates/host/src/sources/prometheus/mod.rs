@@ -147,7 +147,39 @@ impl LatencySource for Page {
     }
 
     fn sample(&mut self, now: Seconds) -> Result<Option<LatencySample>, SourceError> {
-        let totals = self.totals(now).map_err(|message| SourceError::new(&self.name, message))?;
-        self.differences.window(now, totals)
+        let totals = self.totals(now).map_err(|message| SourceError::new(&self.name, message));
+        self.differences.answer(now, totals)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::page_fake;
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    #[test]
+    fn a_page_that_failed_is_followed_by_a_new_window() {
+        let page = Arc::new(Mutex::new(String::new()));
+        let name = "prometheus".to_owned();
+        let (metric, labels) = ("waits".to_owned(), BTreeMap::new());
+        let url = url::parse(&page_fake::serve(&page)).unwrap();
+        let mut source = Page {
+            client: Client::new(url, Duration::from_secs(20)),
+            selector: Selector { metric, labels, unit_us: Unit::Seconds.us() },
+            differences: Differences::new(&name),
+            frozen: Frozen::default(),
+            name,
+        };
+        let mut next = |at: f64, text: String| {
+            *page.lock().unwrap() = text;
+            source.sample(Seconds(at)).map(|sample| sample.map(|sample| sample.requests))
+        };
+        let counted = |count: u32| format!("waits_sum {count}\nwaits_count {count}\n");
+        assert_eq!(next(1.0, counted(10)), Ok(None));
+        assert_eq!(next(2.0, counted(12)), Ok(Some(2)));
+        assert!(next(3.0, "starting\n".to_owned()).is_err());
+        assert_eq!(next(600.0, counted(9000)), Ok(None));
+        assert_eq!(next(601.0, counted(9003)), Ok(Some(3)));
     }
 }
