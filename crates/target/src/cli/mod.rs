@@ -8,10 +8,10 @@ mod serve;
 
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use thiserror::Error;
+use wattio_service::cli::{complete, say};
 use wattio_target::config::Config;
 use wattio_target::create::CreateError;
 use wattio_target::device::DeviceError;
@@ -88,29 +88,12 @@ pub fn main() -> ExitCode {
         Command::Pause(command) => command.pause(),
         Command::Resume(command) => command.resume(),
         Command::Tolerance(command) => command.run(),
-        Command::Completions { shell } => Ok(complete(shell)),
+        Command::Completions { shell } => Ok(complete(shell, &mut Arguments::command())),
     };
     done.unwrap_or_else(|error| {
         complain(&format!("{error:#}"));
         ExitCode::from(if error.downcast_ref::<BadInput>().is_some() { 2 } else { 1 })
     })
-}
-
-/// Prints what a shell completes this command's words with.
-fn complete(shell: clap_complete::Shell) -> ExitCode {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "wattio-target", &mut script);
-    match std::io::stdout().write_all(&script) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::from(1),
-    }
-}
-
-/// Prints one line or several; a closed pipe is not an error.
-fn say(line: &str) {
-    if writeln!(std::io::stdout(), "{line}").is_err() {
-        std::process::exit(0);
-    }
 }
 
 /// An amount of data, as clap reads it.

@@ -53,7 +53,7 @@ impl Check {
             let found = json!({"file": self.config, "ok": true, "name": source.config.name});
             say(&found.to_string());
         } else {
-            say(&format!("{}: right", self.config.display()));
+            say(&format!("{}: ok", self.config.display()));
             for group in source.config.fixed_groups() {
                 say(&format!(
                     "but group {group:?} has nothing to set: no core of it may leave, and there is no knob \

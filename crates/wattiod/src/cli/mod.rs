@@ -10,7 +10,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use wattio_governor::Severity;
@@ -18,8 +18,9 @@ use wattio_host::Root;
 use wattio_host::config::ServiceConfig;
 use wattio_host::lock::LockError;
 use wattio_plant::read_toml;
+use wattio_service::cli::{complete, say};
 use wattiod::assembly::BadInput;
-use wattiod::log::{complain, log, printable, tell_details};
+use wattiod::log::{complain, log, tell_details};
 use wattiod::state::StateError;
 
 /// The default configuration file.
@@ -105,7 +106,7 @@ pub fn main() -> ExitCode {
         Command::Pause(command) => command.run(),
         Command::Resume(command) => command.run(),
         Command::Restore(command) => command.run(&root),
-        Command::Completions { shell } => Ok(complete(*shell)),
+        Command::Completions { shell } => Ok(complete(*shell, &mut Arguments::command())),
     };
     match done {
         Ok(code) => code,
@@ -118,23 +119,6 @@ pub fn main() -> ExitCode {
                 );
             ExitCode::from(if bad_input { 2 } else { 1 })
         }
-    }
-}
-
-/// Prints what a shell completes this command's words with.
-fn complete(shell: clap_complete::Shell) -> ExitCode {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "wattiod", &mut script);
-    match std::io::stdout().write_all(&script) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::from(1),
-    }
-}
-
-/// Prints one line or several; a closed pipe is not an error.
-fn say(line: &str) {
-    if writeln!(std::io::stdout(), "{}", printable(line)).is_err() {
-        std::process::exit(0);
     }
 }
 

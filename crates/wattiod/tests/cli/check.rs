@@ -10,7 +10,7 @@ fn a_right_file_is_right_and_a_wrong_one_is_named_with_the_line_or_the_key() {
     let place = Place::new(GOOD);
     let path = place.text("wattiod.toml");
     let (code, text, _) = said(&["check", &path]);
-    assert_eq!((code, text), (0, format!("{path}: right\n")));
+    assert_eq!((code, text), (0, format!("{path}: ok\n")));
     let (code, text, _) = said(&["check", "--json", &path]);
     let answer: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(

@@ -85,7 +85,7 @@ fn a_group_of_which_nothing_can_be_set_is_told_of_and_no_saving_is() {
     assert_eq!(told.matches(says).count(), 1, "{told}");
     let path = place.text("wattiod.toml");
     let (code, text, _) = said(&["check", &path]);
-    assert_eq!((code, text.contains(&format!("{path}: right\nbut {says}"))), (0, true), "{text}");
+    assert_eq!((code, text.contains(&format!("{path}: ok\nbut {says}"))), (0, true), "{text}");
     let (_, text, _) = said(&["doctor", &path]);
     assert!(text.contains(&format!("no  [[group]] nothing to set: {says}")), "{text}");
 }
