@@ -164,7 +164,20 @@ impl KnobConfig {
     /// Whether one of it serves all groups, so that two would be at odds.
     #[must_use]
     pub fn serves_all_groups(&self) -> bool {
-        !matches!(self, Self::Background(_) | Self::Nvme(_) | Self::Disk(_) | Self::Sata(_))
+        match self {
+            Self::Cpuset(_)
+            | Self::Affinity(_)
+            | Self::Online(_)
+            | Self::Frequency(_)
+            | Self::Turbo(_)
+            | Self::Epp(_)
+            | Self::Epb(_)
+            | Self::IdleStates(_)
+            | Self::Latency(_)
+            | Self::Uncore(_)
+            | Self::PowerCap(_) => true,
+            Self::Background(_) | Self::Nvme(_) | Self::Disk(_) | Self::Sata(_) => false,
+        }
     }
 
     /// Whether it only follows the others: the law does not turn it, it acts while they save.
@@ -295,31 +308,51 @@ fn devices(root: &Root, folder: &str, patterns: &[String]) -> Result<Vec<String>
 mod tests {
     use super::*;
 
+    /// Each kind with the keys that it needs.
+    const KNOBS: &[(&str, &str)] = &[
+        ("kind = 'cpu.cpuset'", "cpu.cpuset"),
+        ("kind = 'cpu.affinity'", "cpu.affinity"),
+        ("kind = 'cpu.online'\naccept_hotplug = true", "cpu.online"),
+        ("kind = 'cpu.frequency'", "cpu.frequency"),
+        ("kind = 'cpu.frequency'\nminimum = '1.2 GHz'", "cpu.frequency"),
+        ("kind = 'cpu.turbo'\naccept_others = true", "cpu.turbo"),
+        ("kind = 'cpu.epp'\nsaving = 'power'", "cpu.epp"),
+        ("kind = 'cpu.epb'\nat_full_speed = 0", "cpu.epb"),
+        ("kind = 'cpu.idle'\nsaving = '1 ms'\nat_full_speed = '10 us'", "cpu.idle"),
+        ("kind = 'cpu.latency'\nat_full_speed = '0 s'", "cpu.latency"),
+        ("kind = 'uncore.frequency'\nmaximum = '1.6 GHz'", "uncore.frequency"),
+        ("kind = 'power.cap'\nlimit = '90 W'\nhwmon = 'amd_hsmp_hwmon'", "power.cap"),
+        ("kind = 'background'\nmd = ['md0']", "background"),
+        ("kind = 'nvme.power'\ndevices = ['nvme0']\nlatency = '50 ms'", "nvme.power"),
+        ("kind = 'nvme.power'\ndevices = ['nvme0']\npower_state = 3", "nvme.power"),
+        ("kind = 'disk.runtime'\ndevices = ['sd*']\nafter = '10 min'", "disk.runtime"),
+        ("kind = 'sata.alpm'\ndevices = ['host*']\npolicy = 'medium_power'", "sata.alpm"),
+    ];
+
     #[test]
     fn every_kind_has_the_name_it_is_configured_by() {
-        for (text, name) in [
-            ("kind = 'cpu.cpuset'", "cpu.cpuset"),
-            ("kind = 'cpu.affinity'", "cpu.affinity"),
-            ("kind = 'cpu.online'\naccept_hotplug = true", "cpu.online"),
-            ("kind = 'cpu.frequency'", "cpu.frequency"),
-            ("kind = 'cpu.frequency'\nminimum = '1.2 GHz'", "cpu.frequency"),
-            ("kind = 'cpu.turbo'\naccept_others = true", "cpu.turbo"),
-            ("kind = 'cpu.epp'\nsaving = 'power'", "cpu.epp"),
-            ("kind = 'cpu.epb'\nat_full_speed = 0", "cpu.epb"),
-            ("kind = 'cpu.idle'\nsaving = '1 ms'\nat_full_speed = '10 us'", "cpu.idle"),
-            ("kind = 'cpu.latency'\nat_full_speed = '0 s'", "cpu.latency"),
-            ("kind = 'uncore.frequency'\nmaximum = '1.6 GHz'", "uncore.frequency"),
-            ("kind = 'power.cap'\nlimit = '90 W'\nhwmon = 'amd_hsmp_hwmon'", "power.cap"),
-            ("kind = 'background'\nmd = ['md0']", "background"),
-            ("kind = 'nvme.power'\ndevices = ['nvme0']\nlatency = '50 ms'", "nvme.power"),
-            ("kind = 'nvme.power'\ndevices = ['nvme0']\npower_state = 3", "nvme.power"),
-            ("kind = 'disk.runtime'\ndevices = ['sd*']\nafter = '10 min'", "disk.runtime"),
-            ("kind = 'sata.alpm'\ndevices = ['host*']\npolicy = 'medium_power'", "sata.alpm"),
-        ] {
+        for (text, name) in KNOBS {
             let config: KnobConfig = toml::from_str(text).unwrap();
-            assert_eq!(config.name(), name);
+            assert_eq!(config.name(), *name);
             let with_more = format!("{text}\nsurprise = 1");
             assert!(toml::from_str::<KnobConfig>(&with_more).is_err(), "{with_more}");
+        }
+    }
+
+    /// The doctor says of each whether the host has it; of the others it looks at the host itself.
+    #[test]
+    fn every_knob_that_follows_the_law_is_offered() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let file = root.path("/sys/devices/system/cpu/present");
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, "0").unwrap();
+        let offered = offered(&root, &Topology::read(&root).unwrap());
+        for kind in kinds() {
+            let (text, _) = KNOBS.iter().find(|(_, name)| *name == kind).expect(&kind);
+            let config: KnobConfig = toml::from_str(text).unwrap();
+            let is_offered = offered.iter().any(|(name, _)| *name == kind);
+            assert_eq!(is_offered, config.follows(), "{kind}");
         }
     }
 
