@@ -8,6 +8,7 @@ mod check;
 mod doctor;
 mod init;
 mod keeper;
+mod reload;
 mod restore;
 mod shadow;
 mod support;

@@ -1,6 +1,6 @@
 //! Shadow mode from its first sample to its report.
 
-use super::support::{PATIENCE, Place, json_lines, me, output, said};
+use super::support::{PATIENCE, Place, json_lines, me, output, said, status_with};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs::{self, Permissions};
@@ -170,20 +170,6 @@ fn a_pause_and_the_record_outlive_a_reload() {
     }
     running.signal(Signal::QUIT);
     assert_eq!(running.end().status.code(), Some(0));
-}
-
-/// The daemon's status, once an event says this.
-fn status_with(socket: &str, said: &str) -> Value {
-    let began = Instant::now();
-    loop {
-        let output = output(&["status", "--json", "--socket", socket]);
-        let status = serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default();
-        if !status.is_null() && status["events"].to_string().contains(said) {
-            return status;
-        }
-        assert!(began.elapsed() < PATIENCE, "{said}: {status}");
-        std::thread::yield_now();
-    }
 }
 
 /// A bound that an operator had tightened was as loose as before after a reload, without a word.

@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Longer than anything here takes on a busy machine.
@@ -106,11 +106,33 @@ state = "{}"
         found[0].clone()
     }
 
+    /// Governs the tree `root`.
+    pub fn run(&self) -> Running {
+        let mut command = wattiod();
+        command.arg("--root").arg(self.path("root"));
+        command.arg("run").arg(self.path("wattiod.toml"));
+        Running::start(command)
+    }
+
     pub fn observe(&self, more: &[&str]) -> Running {
         let mut command = wattiod();
         command.arg("observe").arg(self.path("wattiod.toml"));
         command.arg("--out").arg(self.path("results")).args(more);
         Running::start(command)
+    }
+}
+
+/// The daemon's status, once it has this among its events.
+pub fn status_with(socket: &str, said: &str) -> Value {
+    let began = Instant::now();
+    loop {
+        let output = output(&["status", "--json", "--socket", socket]);
+        let status = serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default();
+        if !status.is_null() && status["events"].to_string().contains(said) {
+            return status;
+        }
+        assert!(began.elapsed() < PATIENCE, "{said}: {status}");
+        std::thread::yield_now();
     }
 }
 
