@@ -5,7 +5,7 @@ use crate::log::{Priority, counted, log};
 use crate::server::{ServerError, Volume};
 use crate::status::Opening;
 use std::time::{Duration, Instant};
-use wattio_volume::{DeviceRole, Disk, OpenError, Recovery, Superblock, open, read_superblock};
+use wattio_volume::{DeviceRole, Disk, OpenError, Recovery, open, read_superblock};
 
 /// A volume with its devices in its order.
 #[derive(Debug)]
@@ -15,18 +15,12 @@ pub(crate) struct Opened {
     pub(crate) opening: Opening,
 }
 
-/// A device, and what its superblock says; nothing for one that is new.
-struct Candidate {
-    device: Device,
-    superblock: Option<Superblock>,
-}
-
 /// Opens a volume, recovers it if need be, and begins to fill a device that does not count.
 pub(crate) fn open_volume(wanted: &Volume) -> Result<Opened, ServerError> {
     let began = Instant::now();
     let wrong = |error| ServerError::Volume { export: wanted.export.clone(), error };
     let candidates = candidates(wanted)?;
-    let disks = candidates.iter().map(|one| Box::new(one.device.clone()) as Box<dyn Disk>);
+    let disks = candidates.iter().map(|device| Box::new(device.clone()) as Box<dyn Disk>);
     let opened = open(disks.collect(), &wanted.open).map_err(wrong)?;
     let (took, recovery) = (began.elapsed(), opened.recovery);
     tell_recovery(&wanted.export, &recovery, took);
@@ -35,22 +29,18 @@ pub(crate) fn open_volume(wanted: &Volume) -> Result<Opened, ServerError> {
     let mut volume = opened.volume;
     let needed = volume.geometry().device_bytes();
     let mut devices: Vec<Option<Device>> = Vec::new();
-    let mut spare: Vec<Candidate> = Vec::new();
-    let mut by_number: Vec<Option<Candidate>> = opened.disks.iter().map(|_| None).collect();
-    for candidate in candidates {
-        let number = candidate.superblock.as_ref().map(|found| usize::from(found.device));
-        match number.and_then(|number| by_number.get_mut(number)) {
-            Some(place @ None) => *place = Some(candidate),
-            _ => spare.push(candidate),
-        }
-    }
-    for (number, found) in by_number.into_iter().enumerate() {
-        let Some(mut candidate) = found.or_else(|| spare.pop()) else {
+    let mut candidates: Vec<Option<Device>> = candidates.into_iter().map(Some).collect();
+    let known: Vec<Option<Device>> =
+        opened.places.iter().map(|place| candidates.get_mut((*place)?)?.take()).collect();
+    // The rest is new.
+    let mut spare = candidates.into_iter().flatten();
+    for (number, known) in known.into_iter().enumerate() {
+        let Some(mut device) = known.or_else(|| spare.next()) else {
             devices.push(None);
             continue;
         };
         if volume.roles()[number] == DeviceRole::Out {
-            match fill(&wanted.export, &mut candidate.device, needed) {
+            match fill(&wanted.export, &mut device, needed) {
                 Err(error @ DeviceError::System { .. }) if wanted.open.accept_missing => {
                     goes_without(&wanted.export, &error);
                     devices.push(None);
@@ -60,12 +50,13 @@ pub(crate) fn open_volume(wanted: &Volume) -> Result<Opened, ServerError> {
             }
             volume.begin_rebuild(number as u8);
         }
-        devices.push(Some(candidate.device));
+        devices.push(Some(device));
     }
     Ok(Opened { volume, devices, opening })
 }
 
-fn candidates(wanted: &Volume) -> Result<Vec<Candidate>, ServerError> {
+/// The devices that can be used: of the volume, or new.
+fn candidates(wanted: &Volume) -> Result<Vec<Device>, ServerError> {
     let wrong = |error| ServerError::Volume { export: wanted.export.clone(), error };
     let (mut candidates, mut failure) = (Vec::new(), None);
     for (at, path) in wanted.devices.iter().enumerate() {
@@ -81,12 +72,11 @@ fn candidates(wanted: &Volume) -> Result<Vec<Candidate>, ServerError> {
             let why = "its file system has no direct I/O: the kernel's cache holds all data twice";
             log(Priority::Warning, &format!("{}: {why}", path.display()));
         }
-        let superblock = match read_superblock(&mut device, at) {
-            Ok(superblock) => Some(superblock),
+        match read_superblock(&mut device, at) {
+            Ok(_) => {}
             // Beside another one it may be new; alone it is a mistake, which opening tells.
             Err(OpenError::NoVolume(_)) if wanted.devices.len() > 1 => {
                 refuse_foreign(&mut device)?;
-                None
             }
             // As good as missing.
             Err(error @ OpenError::Device { .. })
@@ -97,8 +87,8 @@ fn candidates(wanted: &Volume) -> Result<Vec<Candidate>, ServerError> {
                 continue;
             }
             Err(error) => return Err(wrong(error)),
-        };
-        candidates.push(Candidate { device, superblock });
+        }
+        candidates.push(device);
     }
     match failure {
         Some(error) if candidates.is_empty() => Err(wrong(error)),

@@ -53,6 +53,19 @@ pub enum OpenError {
         /// Whose the first one is.
         first: VolumeId,
     },
+    /// Two devices say that they are the same one.
+    #[error(
+        "devices {first} and {second} are both device {number} of the volume: one is a copy of the \
+         other; clear the copy, or leave it out"
+    )]
+    Twice {
+        /// One of them.
+        first: usize,
+        /// The other.
+        second: usize,
+        /// Which of the volume's devices each says that it is.
+        number: u8,
+    },
     /// Each of the two devices was used without the other.
     #[error(
         "each device was used without the other, and both have changed; open one of them alone"

@@ -54,10 +54,16 @@ pub struct Opened {
     /// The disks in the order of the volume's devices, `None` for one that is not there or does
     /// not count.
     pub disks: Disks,
+    /// Which of the given disks each of the volume's devices is, whether or not it counts; `None`
+    /// for one that is not there.
+    pub places: Places,
 }
 
 /// Disks by number of device.
 type Disks = Vec<Option<Box<dyn Disk>>>;
+
+/// Places among the given disks, by number of device.
+type Places = Vec<Option<usize>>;
 
 /// Opens a volume, and recovers it if it was not closed. The disks are those of the volume, in any
 /// order.
@@ -66,7 +72,8 @@ type Disks = Vec<Option<Box<dyn Disk>>>;
 /// When there is no volume, it is damaged, of another version, incomplete, or too large.
 pub fn open(given: Vec<Box<dyn Disk>>, options: &OpenOptions) -> Result<Opened, OpenError> {
     let found = look(given, options, true)?;
-    let Inspected { mut superblock, mut map, mut segments, mut recovery, mut disks } = found;
+    let Inspected { mut superblock, mut map, mut segments, mut recovery, mut disks, places } =
+        found;
     if !recovery.was_clean {
         superblock.area = 1 - superblock.area;
         while let Err(error) = write_map(&mut in_sync(&mut disks), &superblock, &map) {
@@ -90,7 +97,7 @@ pub fn open(given: Vec<Box<dyn Disk>>, options: &OpenOptions) -> Result<Opened, 
     }
     recovery.devices_out = devices_out(&superblock);
     let volume = Volume::new(superblock, map, segments);
-    Ok(Opened { volume, recovery, disks })
+    Ok(Opened { volume, recovery, disks, places })
 }
 
 /// What a volume would be if it were opened.
@@ -101,6 +108,7 @@ pub(crate) struct Inspected {
     pub(crate) segments: Segments,
     pub(crate) recovery: Recovery,
     pub(crate) disks: Disks,
+    pub(crate) places: Places,
 }
 
 /// Finds out what a volume would be if it were opened, and changes nothing.
@@ -117,7 +125,7 @@ fn look(
     options: &OpenOptions,
     repairs: bool,
 ) -> Result<Inspected, OpenError> {
-    let (mut superblock, mut disks) = identify(given, options)?;
+    let (mut superblock, mut disks, places) = identify(given, options)?;
     let needed = superblock.geometry.map_bytes();
     if needed > options.map_bytes_max {
         return Err(OpenError::Memory { needed, limit: options.map_bytes_max });
@@ -125,7 +133,7 @@ fn look(
     loop {
         match recover(&superblock, &mut disks, options, repairs) {
             Ok((superblock, map, segments, recovery)) => {
-                return Ok(Inspected { superblock, map, segments, recovery, disks });
+                return Ok(Inspected { superblock, map, segments, recovery, disks, places });
             }
             Err(error) => go_without(error, &mut superblock, &mut disks, options)?,
         }
@@ -213,14 +221,58 @@ pub fn read_superblock(disk: &mut dyn Disk, device: usize) -> Result<Superblock,
     }
 }
 
-/// The superblock that counts, and the disks that hold what it says.
+/// A disk that holds a volume: its place among those given, and what it says.
+struct Found {
+    place: usize,
+    superblock: Superblock,
+    disk: Box<dyn Disk>,
+}
+
+/// The superblock that counts, the disks that hold what it says, and the places of all that are of
+/// the volume.
 fn identify(
     given: Vec<Box<dyn Disk>>,
     options: &OpenOptions,
-) -> Result<(Superblock, Disks), OpenError> {
+) -> Result<(Superblock, Disks, Places), OpenError> {
+    let found = read_superblocks(given, options)?;
+    let mut best = newest(&found)?;
+    let devices = best.roles.len();
+    let places = places(&found, devices)?;
+    let counts = |superblock: &Superblock| {
+        best.roles.get(usize::from(superblock.device)) == Some(&DeviceRole::InSync)
+    };
+    // One that does not count, and says of the newest one that this does not count.
+    let says_otherwise = |superblock: &Superblock| {
+        superblock.roles.get(usize::from(best.device)) == Some(&DeviceRole::Out)
+    };
+    if found.iter().any(|one| !counts(&one.superblock) && says_otherwise(&one.superblock)) {
+        return Err(OpenError::SplitBrain);
+    }
+    let mut disks: Disks = std::iter::repeat_with(|| None).take(devices).collect();
+    let in_sync = best.roles.iter().filter(|&&role| role == DeviceRole::InSync).count();
+    for Found { superblock, disk, .. } in found {
+        if counts(&superblock) {
+            disks[usize::from(superblock.device)] = Some(disk);
+        }
+    }
+    let given = disks.iter().flatten().count();
+    if given == 0 || (given < in_sync && !options.accept_missing) {
+        return Err(OpenError::Missing { devices, given });
+    }
+    for (role, disk) in best.roles.iter_mut().zip(&disks) {
+        *role = if disk.is_some() { DeviceRole::InSync } else { DeviceRole::Out };
+    }
+    Ok((best, disks, places))
+}
+
+/// The disks that hold a volume, at least one.
+fn read_superblocks(
+    given: Vec<Box<dyn Disk>>,
+    options: &OpenOptions,
+) -> Result<Vec<Found>, OpenError> {
     let (mut found, mut blank, mut failure) = (Vec::new(), None, None);
-    for (device, mut disk) in given.into_iter().enumerate() {
-        let superblock = match read_superblock(&mut *disk, device) {
+    for (place, mut disk) in given.into_iter().enumerate() {
+        let superblock = match read_superblock(&mut *disk, place) {
             Ok(superblock) => superblock,
             // A new device beside one that holds the volume: it is to be filled.
             Err(OpenError::NoVolume(device)) => {
@@ -236,48 +288,41 @@ fn identify(
         };
         let (bytes, needed) = (disk.bytes(), superblock.geometry.device_bytes());
         if bytes < needed {
-            return Err(OpenError::TooSmall { device, bytes, needed });
+            return Err(OpenError::TooSmall { device: place, bytes, needed });
         }
-        found.push((superblock, disk));
+        found.push(Found { place, superblock, disk });
     }
-    let Some(first) = found.first().map(|(superblock, _)| superblock.volume) else {
+    if found.is_empty() {
         return Err(failure.unwrap_or(OpenError::NoVolume(blank.unwrap_or(0))));
-    };
-    if let Some(device) = found.iter().position(|(superblock, _)| superblock.volume != first) {
-        let found = found[device].0.volume;
-        return Err(OpenError::Mixed { device, found, first });
     }
-    let Some(best) = found.iter().map(|(superblock, _)| superblock).max_by_key(|best| best.number)
-    else {
+    Ok(found)
+}
+
+/// The newest superblock; all have to be of one volume.
+fn newest(found: &[Found]) -> Result<Superblock, OpenError> {
+    let newest = found.iter().max_by_key(|one| one.superblock.number);
+    let (Some(first), Some(newest)) = (found.first(), newest) else {
         return Err(OpenError::NoVolume(0));
     };
-    let mut best = best.clone();
-    let counts = |superblock: &Superblock| {
-        best.roles.get(usize::from(superblock.device)) == Some(&DeviceRole::InSync)
-    };
-    // One that does not count, and says of the newest one that this does not count.
-    let says_otherwise = |superblock: &Superblock| {
-        superblock.roles.get(usize::from(best.device)) == Some(&DeviceRole::Out)
-    };
-    if found.iter().any(|(superblock, _)| !counts(superblock) && says_otherwise(superblock)) {
-        return Err(OpenError::SplitBrain);
+    let whose = |one: &Found| one.superblock.volume;
+    if let Some(other) = found.iter().find(|other| whose(other) != whose(first)) {
+        let (device, found, first) = (other.place, whose(other), whose(first));
+        return Err(OpenError::Mixed { device, found, first });
     }
-    let devices = best.roles.len();
-    let mut disks: Disks = std::iter::repeat_with(|| None).take(devices).collect();
-    let in_sync = best.roles.iter().filter(|&&role| role == DeviceRole::InSync).count();
-    for (superblock, disk) in found {
-        if counts(&superblock) {
-            disks[usize::from(superblock.device)] = Some(disk);
+    Ok(newest.superblock.clone())
+}
+
+/// Where each device of the volume is. Of two that are the same one, one is a copy that was made
+/// some time ago: nobody can say which of them clients mean.
+fn places(found: &[Found], devices: usize) -> Result<Places, OpenError> {
+    let mut places = vec![None; devices];
+    for &Found { place, superblock: Superblock { device, .. }, .. } in found {
+        let Some(known) = places.get_mut(usize::from(device)) else { continue };
+        if let Some(first) = known.replace(place) {
+            return Err(OpenError::Twice { first, second: place, number: device });
         }
     }
-    let given = disks.iter().flatten().count();
-    if given == 0 || (given < in_sync && !options.accept_missing) {
-        return Err(OpenError::Missing { devices, given });
-    }
-    for (role, disk) in best.roles.iter_mut().zip(&disks) {
-        *role = if disk.is_some() { DeviceRole::InSync } else { DeviceRole::Out };
-    }
-    Ok((best, disks))
+    Ok(places)
 }
 
 fn load_map(

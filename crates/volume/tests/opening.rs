@@ -95,6 +95,42 @@ fn two_devices_that_went_on_without_each_other_are_refused() {
     assert!(matches!(error(&world.disks, &OPTIONS), OpenError::SplitBrain));
 }
 
+/// A copy that was made with the disk's bytes was taken for the disk, and served instead of it.
+#[test]
+fn a_disk_beside_a_copy_of_it_is_refused_and_neither_is_written() {
+    for devices in [1, 2] {
+        let mut world = world(devices);
+        world.write_now(5);
+        let old = world.disks[0].copy();
+        world.write_now(6);
+        let new = world.disks[0].clone();
+        let rest = &world.disks[1..];
+        for pair in [[new.clone(), old.clone()], [old.clone(), new.clone()]] {
+            let disks = [&pair[..], rest].concat();
+            let before: Vec<SimDisk> = disks.iter().map(SimDisk::copy).collect();
+            let strict = OpenOptions { accept_missing: false, ..OPTIONS };
+            let looked = check(boxed(&disks), &strict, |_, _| ()).map(|_| ());
+            let resized = resize(boxed(&disks), 3000, &strict).map(|_| ());
+            for refused in [looked, resized, Err(error(&disks, &OPTIONS))] {
+                assert!(
+                    matches!(refused, Err(OpenError::Twice { first: 0, second: 1, number: 0 })),
+                    "{refused:?}"
+                );
+            }
+            assert!(disks.iter().zip(&before).all(|(now, before)| now.holds_what(before)));
+        }
+    }
+    // Of one that does not count, too: which of the two is to be filled?
+    let mut world = world(2);
+    let old = world.disks[1].copy();
+    world.disks[1].kill();
+    world.write_now(5);
+    world.disks[1].revive();
+    let disks = [world.disks[0].clone(), old, world.disks[1].clone()];
+    let refused = error(&disks, &OPTIONS);
+    assert!(matches!(refused, OpenError::Twice { first: 1, second: 2, number: 1 }), "{refused}");
+}
+
 #[test]
 fn a_disk_that_is_too_small_is_refused() {
     let mut disks = boxed(&[SimDisk::new(GEOMETRY.device_bytes() - 1)]);

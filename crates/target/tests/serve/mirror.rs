@@ -59,6 +59,25 @@ fn live_through_a_device(compression: Compression) {
     assert!(target.client().read_at(8192, 1 << 20) == bytes[8192..8192 + (1 << 20)]);
 }
 
+/// One of the two was recovered, and the other one served.
+#[test]
+fn a_copy_beside_a_device_is_refused() {
+    let Some(mut target) = Target::start(1) else { return };
+    let device = target.settings.volumes[0].devices[0].clone();
+    let copy = device.with_extension("copy");
+    drop(target.server.take());
+    std::fs::copy(&device, &copy).unwrap();
+    let mut settings = target.settings.clone();
+    for devices in [[device.clone(), copy.clone()], [copy, device]] {
+        let read = || devices.each_ref().map(|path| std::fs::read(path).unwrap());
+        let before = read();
+        settings.volumes[0].devices = devices.to_vec();
+        let refused = Server::start(&settings).unwrap_err().to_string();
+        assert!(refused.contains("are both device 0 of the volume"), "{refused}");
+        assert!(read() == before, "they are as they were");
+    }
+}
+
 /// Blocks of which every other one can be compressed, where that is what is tried.
 fn contents(compression: Compression) -> Vec<u8> {
     let mut bytes = pattern(8, 2 << 20);

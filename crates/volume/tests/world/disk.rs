@@ -15,7 +15,7 @@ const SECTOR: usize = 512;
 
 type Block = Rc<[u8; BLOCK]>;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct State {
     bytes: u64,
     /// Blocks as they are after a loss of power, by number; others are zeros.
@@ -62,6 +62,17 @@ impl SimDisk {
     /// It works again, and holds what it held.
     pub fn revive(&self) {
         self.0.borrow_mut().is_dead = false;
+    }
+
+    /// Another disk that holds the same.
+    pub fn copy(&self) -> Self {
+        Self(Rc::new(RefCell::new(self.0.borrow().clone())))
+    }
+
+    /// Whether another disk holds the same, durable or not.
+    pub fn holds_what(&self, other: &Self) -> bool {
+        let (one, other) = (self.0.borrow(), other.0.borrow());
+        one.stable == other.stable && one.volatile == other.volatile
     }
 
     /// Another disk in its place, empty.
