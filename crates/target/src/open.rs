@@ -59,11 +59,14 @@ pub(crate) fn open_volume(wanted: &Volume) -> Result<Opened, ServerError> {
 fn candidates(wanted: &Volume) -> Result<Vec<Device>, ServerError> {
     let wrong = |error| ServerError::Volume { export: wanted.export.clone(), error };
     let (mut candidates, mut failure) = (Vec::new(), None);
+    // How many devices the volume has, and one that does not say that it is of it.
+    let (mut devices, mut other) = (None, None);
     for (at, path) in wanted.devices.iter().enumerate() {
         let mut device = match Device::open_within(path, Access::Own, PATIENCE) {
             Ok(device) => device,
             Err(error @ DeviceError::System { .. }) if wanted.open.accept_missing => {
                 goes_without(&wanted.export, &error);
+                other = Some(path);
                 continue;
             }
             Err(error) => return Err(error.into()),
@@ -73,10 +76,11 @@ fn candidates(wanted: &Volume) -> Result<Vec<Device>, ServerError> {
             log(Priority::Warning, &format!("{}: {why}", path.display()));
         }
         match read_superblock(&mut device, at) {
-            Ok(_) => {}
+            Ok(found) => devices = Some(found.roles.len()),
             // Beside another one it may be new; alone it is a mistake, which opening tells.
             Err(OpenError::NoVolume(_)) if wanted.devices.len() > 1 => {
                 refuse_foreign(&mut device)?;
+                other = Some(path);
             }
             // As good as missing.
             Err(error @ OpenError::Device { .. })
@@ -84,11 +88,18 @@ fn candidates(wanted: &Volume) -> Result<Vec<Device>, ServerError> {
             {
                 goes_without(&wanted.export, &error);
                 failure = failure.or(Some(error));
+                other = Some(path);
                 continue;
             }
             Err(error) => return Err(wrong(error)),
         }
         candidates.push(device);
+    }
+    if let (Some(devices), Some(path)) = (devices, other)
+        && devices < wanted.devices.len()
+    {
+        let (export, path) = (wanted.export.clone(), path.clone());
+        return Err(ServerError::Surplus { export, path, devices });
     }
     match failure {
         Some(error) if candidates.is_empty() => Err(wrong(error)),

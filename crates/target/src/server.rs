@@ -3,7 +3,7 @@
 use crate::device::{Device, DeviceError};
 use crate::frequency::stay_on;
 use crate::handle::Handle;
-use crate::log::{Priority, log};
+use crate::log::{Priority, counted, log};
 use crate::normal::Offer;
 use crate::open::{Opened, open_volume};
 use crate::reactor::link::{self, Link};
@@ -40,6 +40,21 @@ pub enum ServerError {
     /// A device beside a volume's is neither new nor of the volume.
     #[error("{}: holds something that is not of the volume; clear it to have it filled", .0.display())]
     Foreign(PathBuf),
+    /// More devices are named than the volume has.
+    #[error(
+        "export `{export}`: the volume has {}, and {} is not one of them (a volume is mirrored when \
+         it is created)",
+        counted(*devices as u64, "device"),
+        path.display()
+    )]
+    Surplus {
+        /// Which export.
+        export: String,
+        /// The device that is none of the volume's.
+        path: PathBuf,
+        /// How many the volume has.
+        devices: usize,
+    },
     /// Nobody can connect.
     #[error(transparent)]
     Listen(#[from] ListenError),

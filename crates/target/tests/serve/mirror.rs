@@ -2,6 +2,7 @@
 
 use crate::client::FUA;
 use crate::{Target, pattern};
+use std::path::PathBuf;
 use wattio_target::server::Server;
 use wattio_volume::Compression;
 
@@ -76,6 +77,32 @@ fn a_copy_beside_a_device_is_refused() {
         assert!(refused.contains("are both device 0 of the volume"), "{refused}");
         assert!(read() == before, "they are as they were");
     }
+}
+
+/// It was served without a mirror, and nobody was told.
+#[test]
+fn a_second_device_for_a_volume_on_one_is_refused() {
+    let Some(mut target) = Target::start(1) else { return };
+    let device = target.settings.volumes[0].devices[0].clone();
+    let second = device.with_extension("second");
+    drop(target.server.take());
+    let before = std::fs::read(&device).unwrap();
+    let mut settings = target.settings.clone();
+    for (is_there, accept_missing) in [(true, false), (true, true), (false, true)] {
+        if is_there {
+            std::fs::write(&second, []).unwrap();
+        } else {
+            std::fs::remove_file(&second).unwrap();
+        }
+        settings.volumes[0].open.accept_missing = accept_missing;
+        for devices in [[&device, &second], [&second, &device]] {
+            settings.volumes[0].devices = devices.map(PathBuf::clone).to_vec();
+            let refused = Server::start(&settings).unwrap_err().to_string();
+            let says = format!("the volume has 1 device, and {} is not", second.display());
+            assert!(refused.contains(&says), "{refused}");
+        }
+    }
+    assert!(std::fs::read(&device).unwrap() == before, "it is as it was");
 }
 
 /// Blocks of which every other one can be compressed, where that is what is tried.
