@@ -64,6 +64,9 @@ pub enum ServerError {
     /// The files of TLS cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// Volumes could not be closed.
+    #[error("not closed: {}; recovered at the next start", .0.join(", "))]
+    NotClosed(Vec<String>),
     /// A reactor could not begin, or stopped.
     #[error("reactor {reactor}: {error}")]
     Reactor {
@@ -237,7 +240,7 @@ impl Server {
     /// Waits until it has stopped.
     ///
     /// # Errors
-    /// Why a reactor stopped that should not have.
+    /// Why a reactor stopped that should not have, or which volumes could not be closed.
     pub fn wait(mut self) -> Result<(), ServerError> {
         let mut result = Ok(());
         for (reactor, thread) in self.threads.drain(..).enumerate() {
@@ -245,7 +248,11 @@ impl Server {
             result = result.and(ended.map_err(|error| ServerError::Reactor { reactor, error }));
         }
         self.files.clear();
-        result
+        let mut failed = self.shared.take_not_closed();
+        failed.sort();
+        let failed = failed.iter().map(|(export, why)| format!("export `{export}` ({why})"));
+        let failed: Vec<String> = failed.collect();
+        if failed.is_empty() { result } else { result.and(Err(ServerError::NotClosed(failed))) }
     }
 }
 

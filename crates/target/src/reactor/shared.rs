@@ -96,6 +96,8 @@ pub struct Shared {
     /// Which reactors get new connections.
     accepting: Vec<AtomicBool>,
     published: Vec<Arc<Published>>,
+    /// Exports whose volumes could not be closed, and why.
+    not_closed: Mutex<Vec<(String, String)>>,
 }
 
 impl Shared {
@@ -111,6 +113,7 @@ impl Shared {
             moving: AtomicUsize::new(0),
             accepting: (0..reactors).map(|_| AtomicBool::new(true)).collect(),
             published: (0..reactors).map(|_| Arc::new(Published::new(epoch))).collect(),
+            not_closed: Mutex::default(),
         }
     }
 
@@ -197,6 +200,17 @@ impl Shared {
         let orders = &self.inboxes[reactor].orders;
         let left = orders.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(left);
+    }
+
+    /// The volume of an export could not be closed.
+    pub(super) fn not_closed(&self, export: &str, why: &str) {
+        let mut all = self.not_closed.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push((export.to_owned(), why.to_owned()));
+    }
+
+    /// The exports whose volumes could not be closed, and why; the next call has no others.
+    pub(crate) fn take_not_closed(&self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.not_closed.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Stops the target.

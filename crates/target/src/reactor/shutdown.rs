@@ -42,7 +42,7 @@ impl Reactor {
                 self.stopping = Stopping::Closing;
             }
             Stopping::Silent => {}
-            Stopping::Closing => return self.volumes.lanes().all(|(_, lane)| lane.is_closed()),
+            Stopping::Closing => return self.has_closed(),
         }
         let is_silent = self.normal.connections() == 0 && !self.volumes.is_any_leaving();
         if matches!(self.stopping, Stopping::Answering(_)) && is_silent {
@@ -51,5 +51,18 @@ impl Reactor {
             return self.stop(now);
         }
         false
+    }
+
+    /// Whether all volumes are closed, as far as they can be; those that cannot are noted.
+    fn has_closed(&mut self) -> bool {
+        if !self.volumes.lanes().all(|(_, lane)| lane.is_closed()) {
+            return false;
+        }
+        for (name, lane) in self.volumes.named_lanes() {
+            if let Some(why) = lane.volume().failure() {
+                self.shared.not_closed(name, why);
+            }
+        }
+        true
     }
 }

@@ -6,6 +6,7 @@ mod order;
 mod partial;
 mod roles;
 mod stall;
+mod troubles;
 
 pub use background::{DEVICE_DEPTH, Left, Pace};
 pub use budget::Rates;
@@ -20,6 +21,7 @@ use slab::Slab;
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
+use troubles::Told;
 use wattio_pages::{BLOCK, Recycler};
 use wattio_ring::{Back, Completion, Handle, Reach, Ring};
 use wattio_volume::{DeviceRole, Done, Fault, Io, Op, Part, Piece, Reply, Request, Volume};
@@ -80,6 +82,8 @@ pub struct VolumeLane {
     stalled_since: Option<Instant>,
     /// What was last told of each device.
     roles_told: Vec<DeviceRole>,
+    /// What else was told.
+    told: Told,
 }
 
 impl VolumeLane {
@@ -112,6 +116,7 @@ impl VolumeLane {
             epoch: Instant::now(),
             stalled_since: None,
             roles_told: roles,
+            told: Told::default(),
         }
     }
 

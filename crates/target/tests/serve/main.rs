@@ -4,6 +4,7 @@
 
 mod background;
 mod client;
+mod failing;
 mod mirror;
 mod moving;
 mod random;

@@ -1,0 +1,56 @@
+//! What goes wrong with a volume while it is in use, and clients may not notice: said once.
+
+use super::VolumeLane;
+use crate::log::{Priority, counted, log};
+
+/// What was told of a volume.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// That it cannot be written any more.
+    failure: bool,
+    /// What so many tours of the scrub have found.
+    tours: u64,
+}
+
+impl VolumeLane {
+    /// Tells of a volume that cannot be written any more, and of damage that a tour of the scrub
+    /// could not repair.
+    pub fn tell_troubles(&mut self, export: &str) {
+        if !self.told.failure
+            && let Some(why) = self.volume.failure()
+        {
+            self.told.failure = true;
+            let what = "nothing can be written any more";
+            log(Priority::Error, &format!("export `{export}`: {what}: {why}"));
+        }
+        let (tours, unrepaired) = self.volume.scrub_tours();
+        // The count is of the last tour, and begins anew with the next one.
+        if self.told.tours != tours && self.volume.scrub_progress().is_none() {
+            self.told.tours = tours;
+            if let Some(what) = unrepaired_blocks(unrepaired) {
+                log(Priority::Warning, &format!("export `{export}`: {what}"));
+            }
+        }
+    }
+}
+
+/// What a tour of the scrub that could not repair so many blocks has to tell.
+fn unrepaired_blocks(count: u64) -> Option<String> {
+    let blocks = counted(count, "damaged block");
+    (count > 0).then(|| format!("the scrub has found {blocks} that no device has whole"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_damage_that_is_left_is_told() {
+        assert_eq!(unrepaired_blocks(0), None);
+        for (count, says) in [(1, "found 1 damaged block that"), (2, "found 2 damaged blocks that")]
+        {
+            let told = unrepaired_blocks(count).unwrap();
+            assert!(told.contains(says), "{told}");
+        }
+    }
+}
