@@ -257,7 +257,7 @@ impl Volume {
 
     /// A device fails to read from a segment: its blocks stay there, for they may be read later.
     fn give_up_victim(&mut self, segment: u32) {
-        self.segments.get_mut(segment).is_stuck = true;
+        self.segments.stick(segment);
         self.collector.victim = None;
         self.collector.singles.retain(|(_, place)| place.segment != segment);
     }

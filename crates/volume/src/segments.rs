@@ -9,6 +9,10 @@ use std::collections::VecDeque;
 /// Segments that only garbage collection may take, so that it can always go on.
 const HELD_FOR_MOVES: usize = 3;
 
+/// Checkpoints for which a segment that a device failed to read from is left alone: then it may be
+/// able to again.
+const STUCK_CHECKPOINTS: u8 = 8;
+
 /// Sectors that a block counts for at the least when space is promised, however small it became: its
 /// share of a header, and of what is left over at a record's end, is then in it.
 const CHARGED_MIN: u32 = 3;
@@ -47,8 +51,8 @@ pub(crate) struct Segment {
     pub(crate) moves: u32,
     /// The log's sequence number when it was closed.
     pub(crate) closed_at: u64,
-    /// Whether a device failed to read from it: what is in it stays where it is.
-    pub(crate) is_stuck: bool,
+    /// Checkpoints for which it is not collected, for a device failed to read from it.
+    stuck: u8,
 }
 
 #[derive(Debug)]
@@ -92,7 +96,7 @@ impl Segments {
             pins: 0,
             moves: 0,
             closed_at: 0,
-            is_stuck: false,
+            stuck: 0,
         };
         Self {
             all: vec![segment; geometry.segments as usize],
@@ -151,6 +155,8 @@ impl Segments {
         let segment = self.get_mut(number);
         segment.purpose = Use::Open;
         segment.generation = generation;
+        // What could not be read is not there any more.
+        segment.stuck = 0;
     }
 
     /// Nothing is added to a segment any more.
@@ -179,6 +185,17 @@ impl Segments {
     /// It was moved, or need not be any more.
     pub(crate) fn end_move(&mut self, number: u32) {
         self.get_mut(number).moves -= 1;
+    }
+
+    /// A device failed to read from a segment: what is in it stays where it is for a while.
+    pub(crate) fn stick(&mut self, number: u32) {
+        self.get_mut(number).stuck = STUCK_CHECKPOINTS;
+    }
+
+    /// All may be collected again, also those that could not be read; whether there are such.
+    pub(crate) fn unstick(&mut self) -> bool {
+        let stuck = self.all.iter_mut().map(|segment| std::mem::take(&mut segment.stuck));
+        stuck.fold(false, |any, stuck| any | (stuck > 0))
     }
 
     /// Changes a segment, and the count of empty ones with it.
@@ -229,7 +246,9 @@ impl Segments {
     /// The checkpoint is durable.
     pub(crate) fn end_checkpoint(&mut self) {
         for number in 0..self.all.len() as u32 {
-            if self.get(number).purpose == Use::Dying {
+            let segment = self.get_mut(number);
+            segment.stuck = segment.stuck.saturating_sub(1);
+            if segment.purpose == Use::Dying {
                 self.change(number, |segment| segment.purpose = Use::Dead);
                 self.free_if_unused(number);
             }
@@ -313,7 +332,7 @@ impl Segments {
                 && segment.unapplied == 0
                 // What is being moved would be moved once more, to no gain.
                 && segment.moves == 0
-                && !segment.is_stuck
+                && segment.stuck == 0
                 // A full one gives nothing: its data would take as much again.
                 && segment.live
                     + (segment.live / 32).max(segment.live_blocks / MOVED_FOR_SECTOR)
@@ -388,6 +407,39 @@ mod tests {
         assert!(!segments.has_room_for_clients());
         let moves = std::iter::from_fn(|| segments.open(true)).count();
         assert_eq!(moves, HELD_FOR_MOVES);
+    }
+
+    /// One that a device could not read once was never collected again, whatever was in it.
+    #[test]
+    fn a_segment_that_could_not_be_read_is_collected_again() {
+        let mut segments = segments();
+        let half_full = |segments: &mut Segments, number| {
+            (0..32).for_each(|_| segments.gain(block(number)));
+            segments.close(number, 0);
+        };
+        let (number, _) = segments.open(false).unwrap();
+        half_full(&mut segments, number);
+        segments.stick(number);
+        assert_eq!(segments.victim(9), None);
+        // It is emptied, used anew and half empty again.
+        (0..32).for_each(|_| segments.lose(block(number)));
+        segments.begin_checkpoint();
+        segments.end_checkpoint();
+        while segments.open(true).is_some_and(|(next, _)| next != number) {}
+        half_full(&mut segments, number);
+        assert_eq!(segments.victim(9), Some(number));
+        // Or nothing of it changes.
+        segments.stick(number);
+        for _ in 0..STUCK_CHECKPOINTS {
+            assert_eq!(segments.victim(9), None);
+            segments.begin_checkpoint();
+            segments.end_checkpoint();
+        }
+        assert_eq!(segments.victim(9), Some(number));
+        segments.stick(number);
+        assert!(segments.unstick());
+        assert_eq!(segments.victim(9), Some(number));
+        assert!(!segments.unstick());
     }
 
     #[test]

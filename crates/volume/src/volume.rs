@@ -84,6 +84,8 @@ pub struct Volume {
     /// Space promised to requests that have not taken effect, in sectors.
     promised: u64,
     pub(crate) pace: Pace,
+    /// Whether what could not be read was tried once more since a client was last refused space.
+    has_tried_again: bool,
     pub(crate) failed: Option<String>,
 }
 
@@ -126,6 +128,7 @@ impl Volume {
             flush_now: None,
             promised: 0,
             pace: Pace::default(),
+            has_tried_again: false,
             failed: None,
             superblock,
         }
@@ -354,9 +357,19 @@ impl Volume {
         }
     }
 
+    /// Has segments collected that a device could not read from, once before a client is refused
+    /// space: the device may work again; whether there are such.
+    fn try_again(&mut self) -> bool {
+        let is_first = !std::mem::replace(&mut self.has_tried_again, true);
+        is_first
+            && self.segments.unstick()
+            && self.segments.victim(self.log.next_sequence()).is_some()
+    }
+
     /// Clients wait for space that nothing can free: better they hear of it.
     fn refuse_if_wedged(&mut self) {
         if !self.log.is_starved {
+            self.has_tried_again = false;
             return;
         }
         let can_help = self.segments.has_room_for_clients()
@@ -366,9 +379,10 @@ impl Volume {
             || self.log.applied() != self.log.next_sequence()
             || self.checkpoint.is_busy()
             || self.segments.victim(self.log.next_sequence()).is_some();
-        if can_help {
+        if can_help || self.try_again() {
             return;
         }
+        self.has_tried_again = false;
         if self.log.first_pending().is_some_and(|pending| pending.is_answered) {
             return self.fail("there is no space for what was answered already".into());
         }

@@ -2,8 +2,9 @@
 
 mod world;
 
+use rand::RngExt;
 use wattio_volume::{
-    Class, Compression, DeviceRole, OpenError, OpenOptions, Opened, open, read_superblock,
+    Class, Compression, DeviceRole, Geometry, OpenError, OpenOptions, Opened, open, read_superblock,
 };
 use world::{OPTIONS, Plan, SMALL as GEOMETRY, World, boxed};
 
@@ -250,6 +251,25 @@ fn the_scrub_tells_of_blocks_that_no_device_can_read() {
             assert_eq!(world.volume.scrub_tours(), (1, 1));
         }
     }
+}
+
+/// What could not be read for a while was never collected again: the volume was full for ever.
+#[test]
+fn a_full_volume_goes_on_once_its_device_can_be_read_again() {
+    let mut geometry = Geometry { segments: 47, ..GEOMETRY };
+    geometry.blocks = geometry.capacity_blocks();
+    let mut world = World::new(Plan { geometry, ..Plan::small(1) });
+    (0..geometry.blocks / 10).for_each(|run| world.write_run_now(run * 10, 10));
+    world.disks[0].fail_reads(true);
+    let overwrite = |world: &mut World| {
+        let lba = world.random.random_range(0..geometry.blocks);
+        world.write_now(lba);
+        world.tally.no_space
+    };
+    let refused = (0..4000).map(|_| overwrite(&mut world)).find(|&refused| refused > 0);
+    let refused = refused.expect("nothing can be collected");
+    world.disks[0].fail_reads(false);
+    assert!((0..4000).all(|_| overwrite(&mut world) == refused), "there is space again");
 }
 
 #[test]
