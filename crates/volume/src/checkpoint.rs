@@ -223,7 +223,7 @@ impl Volume {
     }
 
     fn write_copies(&mut self) {
-        let roles = self.devices.roles().to_vec();
+        let roles = self.roles_to_write();
         let Some(writing) = &mut self.checkpoint.superblock else { return };
         writing.stage = Stage::Copies;
         writing.superblock.number = self.superblock.number + 1;
@@ -262,8 +262,9 @@ impl Volume {
         else {
             return;
         };
+        self.roles_durable(&superblock.roles);
         self.superblock = superblock;
-        if self.superblock.roles == self.devices.roles() {
+        if self.superblock.roles == self.roles_to_write() {
             self.checkpoint.roles_changed = false;
         }
         if is_checkpoint {

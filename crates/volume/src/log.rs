@@ -339,8 +339,9 @@ impl Log {
 
     /// A record has been written.
     pub(crate) fn record_written(&mut self, sequence: u64) {
-        let first = self.applied();
-        if let Some(flight) = self.flights.get_mut((sequence - first) as usize) {
+        // One that was given up when the volume failed is not among them.
+        let place = sequence.checked_sub(self.applied());
+        if let Some(flight) = place.and_then(|place| self.flights.get_mut(place as usize)) {
             flight.is_written = true;
         }
     }

@@ -2,9 +2,10 @@
 //!
 //! From the moment it begins, new writes go to the new device too. Older data is copied segment by
 //! segment; each segment is pinned meanwhile so that it is not reused. Then a checkpoint writes the
-//! whole map, and finally a superblock marks the device as in sync. Blocks that cannot be read are
-//! left as they are, for the scrub to repair or report; but if nothing can be read, the device is
-//! left out again.
+//! whole map, and finally a superblock marks the device as in sync. Until that superblock is
+//! durable the device does not count: a crash would lose what only it holds. Blocks that cannot be
+//! read are left as they are, for the scrub to repair or report; but if nothing can be read, the
+//! device is left out again.
 
 use crate::devices::Part;
 use crate::entry::Place;
@@ -49,6 +50,8 @@ enum Stage {
     Copying(Place),
     /// A checkpoint writes the map; this many had been completed before.
     Map { checkpoints: u64, has_begun: bool },
+    /// A superblock says that the device counts.
+    Superblock,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +98,7 @@ impl Volume {
         Some(match rebuild.stage {
             Stage::Settling { .. } => 0.0,
             Stage::Copying(place) => f64::from(place.segment) / f64::from(self.geometry.segments),
-            Stage::Map { .. } => 1.0,
+            Stage::Map { .. } | Stage::Superblock => 1.0,
         })
     }
 
@@ -126,6 +129,7 @@ impl Volume {
             Stage::Settling { .. } => false,
             Stage::Copying(place) => self.copy_next(place),
             Stage::Map { checkpoints, has_begun } => self.finish_map(checkpoints, has_begun),
+            Stage::Superblock => false,
         }
     }
 
@@ -243,13 +247,37 @@ impl Volume {
         if self.counters.checkpoints == before {
             return self.checkpoint_slice();
         }
-        let (device, skipped) = (rebuild.device, std::mem::take(&mut rebuild.skipped));
-        self.rebuild = None;
-        self.devices.set_role(device, DeviceRole::InSync);
+        rebuild.stage = Stage::Superblock;
         self.checkpoint.roles_changed = true;
         self.write_superblock_if_needed();
-        skipped.into_iter().for_each(|segment| self.scrub_soon(segment, 1 << device));
         true
+    }
+
+    /// The device that holds everything, as a superblock is to say.
+    fn filled(&self) -> Option<u8> {
+        let rebuild = self.rebuild.as_ref().filter(|rebuild| rebuild.stage == Stage::Superblock)?;
+        let role = self.devices.roles()[usize::from(rebuild.device)];
+        (role == DeviceRole::Rebuilding).then_some(rebuild.device)
+    }
+
+    /// The roles of devices as the next superblock is to have them.
+    pub(crate) fn roles_to_write(&self) -> Vec<DeviceRole> {
+        let mut roles = self.devices.roles().to_vec();
+        if let Some(device) = self.filled() {
+            roles[usize::from(device)] = DeviceRole::InSync;
+        }
+        roles
+    }
+
+    /// A superblock with these roles is durable: the device that was filled counts if it says so.
+    pub(crate) fn roles_durable(&mut self, roles: &[DeviceRole]) {
+        let Some(device) = self.filled() else { return };
+        if roles[usize::from(device)] != DeviceRole::InSync {
+            return;
+        }
+        self.devices.set_role(device, DeviceRole::InSync);
+        let skipped = self.rebuild.take().map_or_else(Vec::new, |rebuild| rebuild.skipped);
+        skipped.into_iter().for_each(|segment| self.scrub_soon(segment, 1 << device));
     }
 
     /// The device that was being filled failed, or everything did.

@@ -62,6 +62,12 @@ fn a_device_that_is_replaced_is_filled_and_then_counts() {
 
 #[test]
 #[ignore = "runs for minutes"]
+fn a_device_counts_once_a_crash_cannot_change_that() {
+    stories::rebuild_ends_as_the_other_device_fails(seeds(150));
+}
+
+#[test]
+#[ignore = "runs for minutes"]
 fn a_device_that_is_filled_from_a_failing_one_has_all_of_it_before_it_counts_alone() {
     stories::rebuild_from_a_failing_device(seeds(150));
 }

@@ -46,6 +46,11 @@ fn a_device_that_is_replaced_is_filled_and_then_counts() {
 }
 
 #[test]
+fn a_device_counts_once_a_crash_cannot_change_that() {
+    stories::rebuild_ends_as_the_other_device_fails(0..12);
+}
+
+#[test]
 fn a_device_that_is_filled_from_a_failing_one_has_all_of_it_before_it_counts_alone() {
     stories::rebuild_from_a_failing_device(0..12);
 }

@@ -226,6 +226,41 @@ pub fn rebuild(seeds: Range<u64>) {
     assert!(tally.faults == 0, "{tally:?}");
 }
 
+/// While a device that was filled begins to count, the other one fails for a while, and then so does
+/// the power: what was durable is on one that counts.
+pub fn rebuild_ends_as_the_other_device_fails(seeds: Range<u64>) {
+    let run = |seed| {
+        let mut world = World::new(plan(seed, 2));
+        for round in 0..6 {
+            (0..100).for_each(|_| world.step());
+            let device = round % 2;
+            world.disks[device].kill();
+            (0..50).for_each(|_| world.step());
+            world.write_now(0);
+            world.disks[device].replace();
+            world.volume.begin_rebuild(device as u8);
+            // Until the map is written, and a little longer.
+            while world.volume.rebuild_progress().is_some_and(|done| done < 1.0) {
+                world.rebuild_step();
+            }
+            (0..world.random.random_range(0..200)).for_each(|_| world.rebuild_step());
+            world.disks[1 - device].kill();
+            world.may_fail = true;
+            (0..world.random.random_range(0..60)).for_each(|_| world.step());
+            world.disks[1 - device].revive();
+            world.may_fail = false;
+            world.crash();
+            (0..2).for_each(|device| {
+                world.volume.begin_rebuild(device);
+            });
+            world.finish_rebuild();
+        }
+        world.tally
+    };
+    let tally = sum(seeds.map(run));
+    assert!(tally.faults > 0, "{tally:?}");
+}
+
 /// A device that was replaced, or has come back with what it had, is filled from one that cannot be
 /// read for a while, again and again; when it counts, and what was left out is repaired, the other one
 /// dies.
