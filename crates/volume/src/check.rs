@@ -25,7 +25,8 @@ pub struct CheckReport {
     pub damaged: Vec<u64>,
     /// How many there are.
     pub damaged_blocks: u64,
-    /// For each device that was there: blocks that are damaged or cannot be read on it.
+    /// For each device that was there: blocks that are damaged or cannot be read on it. Those that
+    /// only a crash kept from it are not among them: opening the volume copies them.
     pub damaged_on: Vec<(u8, u64)>,
 }
 
@@ -65,14 +66,15 @@ pub fn check(
         let (first, last) = (run[0].0.first, run[run.len() - 1].0);
         let offset = geometry.block_offset(first.segment, first.block);
         let blocks = (last.first.block + last.blocks - first.block) as usize;
-        for ((_, disk), (_, damaged)) in disks.iter_mut().zip(&mut report.damaged_on) {
+        for ((device, disk), (_, damaged)) in disks.iter_mut().zip(&mut report.damaged_on) {
             let read = read_run(&mut ***disk, offset, blocks);
             for ((span, entry, _), good) in run.iter().zip(&mut good) {
                 let from = (span.first.block - first.block) as usize;
                 let is_good = together(&read[from..from + span.blocks as usize])
                     .is_some_and(|bytes| is_sound(*entry, &bytes));
                 *good |= is_good;
-                *damaged += u64::from(!is_good);
+                let is_to_come = || found.unsynced.has(*device, span.first);
+                *damaged += u64::from(!is_good && !is_to_come());
             }
         }
         for (_, (.., lba)) in good.iter().zip(run).filter(|(good, _)| !**good) {

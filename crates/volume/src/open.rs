@@ -7,7 +7,7 @@ use crate::error::OpenError;
 use crate::format::{DeviceRole, FORMAT_MAX, Flaw, Superblock, decode_page};
 use crate::geometry::{Geometry, PAGE_ENTRIES};
 use crate::map::Map;
-use crate::replay::Reader;
+use crate::replay::{Reader, Unsynced};
 use crate::segments::Segments;
 use crate::volume::Volume;
 use wattio_pages::Pages;
@@ -36,7 +36,8 @@ pub struct Recovery {
     pub blocks: u64,
     /// Blocks whose data is known to be lost or damaged.
     pub damaged_blocks: u64,
-    /// Blocks that were copied to a device which did not have them as the other one had.
+    /// Blocks that were copied to a device which did not have them as the other one had; after a
+    /// check, those that an opening would copy.
     pub resynced_blocks: u64,
     /// Devices that the volume goes on without.
     pub devices_out: u8,
@@ -72,8 +73,9 @@ type Places = Vec<Option<usize>>;
 /// When there is no volume, it is damaged, of another version, incomplete, or too large.
 pub fn open(given: Vec<Box<dyn Disk>>, options: &OpenOptions) -> Result<Opened, OpenError> {
     let found = look(given, options, true)?;
-    let Inspected { mut superblock, mut map, mut segments, mut recovery, mut disks, places } =
-        found;
+    let Inspected {
+        mut superblock, mut map, mut segments, mut recovery, mut disks, places, ..
+    } = found;
     if !recovery.was_clean {
         superblock.area = 1 - superblock.area;
         while let Err(error) = write_map(&mut in_sync(&mut disks), &superblock, &map) {
@@ -109,6 +111,8 @@ pub(crate) struct Inspected {
     pub(crate) recovery: Recovery,
     pub(crate) disks: Disks,
     pub(crate) places: Places,
+    /// What is to be copied to devices that a crash kept it from.
+    pub(crate) unsynced: Unsynced,
 }
 
 /// Finds out what a volume would be if it were opened, and changes nothing.
@@ -132,8 +136,16 @@ fn look(
     }
     loop {
         match recover(&superblock, &mut disks, options, repairs) {
-            Ok((superblock, map, segments, recovery)) => {
-                return Ok(Inspected { superblock, map, segments, recovery, disks, places });
+            Ok((superblock, map, segments, recovery, unsynced)) => {
+                return Ok(Inspected {
+                    superblock,
+                    map,
+                    segments,
+                    recovery,
+                    disks,
+                    places,
+                    unsynced,
+                });
             }
             Err(error) => go_without(error, &mut superblock, &mut disks, options)?,
         }
@@ -141,13 +153,13 @@ fn look(
 }
 
 /// The volume as a superblock and the log after it have it: the superblock that says so, the map,
-/// its segments, and what was found.
+/// its segments, what was found, and what is to be copied.
 fn recover(
     from: &Superblock,
     disks: &mut Disks,
     options: &OpenOptions,
     repairs: bool,
-) -> Result<(Superblock, Map, Segments, Recovery), OpenError> {
+) -> Result<(Superblock, Map, Segments, Recovery, Unsynced), OpenError> {
     let geometry = from.geometry;
     let (was_clean, devices_out) = (from.is_clean, devices_out(from));
     let mut recovery = Recovery { was_clean, devices_out, ..Recovery::default() };
@@ -156,11 +168,13 @@ fn recover(
     let mut segments = Segments::new(&geometry, from.epoch + 1);
     count_live(&map, &geometry, &mut segments);
     let mut superblock = from.clone();
+    let mut unsynced = Unsynced::default();
     if !was_clean {
         let reader = Reader::new(&mut in_sync, from, repairs);
-        reader.replay(&mut superblock, &mut map, &mut segments, options, &mut recovery)?;
+        unsynced =
+            reader.replay(&mut superblock, &mut map, &mut segments, options, &mut recovery)?;
     }
-    Ok((superblock, map, segments, recovery))
+    Ok((superblock, map, segments, recovery, unsynced))
 }
 
 /// Goes on without a device that fails, if that was asked for and another one is left.

@@ -16,7 +16,7 @@ use crate::format::{Extent, Header, Position, Superblock, VolumeId};
 use crate::map::Map;
 use crate::open::{InSync, OpenOptions, Recovery};
 use crate::segments::Segments;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use wattio_pages::BLOCK;
 
 /// Blocks that are read at once.
@@ -29,8 +29,29 @@ struct Found {
     header: Header,
     /// Whether its data is whole on some device.
     is_whole: bool,
+    /// Devices that do not have it whole, as bits.
+    lacking: u8,
     /// Where its stream goes on after it.
     after: Position,
+}
+
+/// Blocks of records that a crash kept from some devices: a recovery copies them.
+#[derive(Debug, Default)]
+pub(crate) struct Unsynced(BTreeMap<(u32, u32), (u32, u8)>);
+
+impl Unsynced {
+    fn add(&mut self, header: &Header, devices: u8) {
+        let Place { segment, block, .. } = header.place;
+        self.0.insert((segment, block), (header.blocks(), devices));
+    }
+
+    /// Whether a device is to get the block at a place.
+    pub(crate) fn has(&self, device: u8, place: Place) -> bool {
+        let before = self.0.range(..=(place.segment, place.block)).next_back();
+        before.is_some_and(|(&(segment, first), &(blocks, devices))| {
+            segment == place.segment && place.block < first + blocks && devices & 1 << device != 0
+        })
+    }
 }
 
 /// Where reading a stream has come to.
@@ -89,7 +110,8 @@ impl<'a, 'b> Reader<'a, 'b> {
         Self { disks, superblock, repairs, resynced_blocks: 0, chunks: VecDeque::new() }
     }
 
-    /// Applies what the log holds after the checkpoint. `superblock` then says where it goes on.
+    /// Applies what the log holds after the checkpoint. `superblock` then says where it goes on. What
+    /// a crash kept from some devices comes back.
     pub(crate) fn replay(
         mut self,
         superblock: &mut Superblock,
@@ -97,7 +119,7 @@ impl<'a, 'b> Reader<'a, 'b> {
         segments: &mut Segments,
         options: &OpenOptions,
         recovery: &mut Recovery,
-    ) -> Result<(), OpenError> {
+    ) -> Result<Unsynced, OpenError> {
         let from = self.superblock;
         let mut streams = from.positions.map(|at| StreamReader { at, peeked: None });
         let (mut sequence, mut found) = (from.replay_from, Vec::new());
@@ -120,7 +142,12 @@ impl<'a, 'b> Reader<'a, 'b> {
         if end < durable && !options.accept_loss {
             return Err(OpenError::DamagedLog { found: end, durable });
         }
-        for Found { header, is_whole, after } in found {
+        let mut unsynced = Unsynced::default();
+        for Found { header, is_whole, lacking, after } in found {
+            // One that was durable was on all of them, and is damaged since.
+            if header.sequence >= durable {
+                unsynced.add(&header, lacking);
+            }
             apply(&header, map, segments);
             segments.get_mut(header.place.segment).closed_at = header.sequence;
             superblock.positions[header.stream as usize] = after;
@@ -131,7 +158,7 @@ impl<'a, 'b> Reader<'a, 'b> {
         recovery.resynced_blocks = self.resynced_blocks;
         superblock.replay_from = end;
         superblock.replay_until = end;
-        Ok(())
+        Ok(unsynced)
     }
 
     /// The record at a position, or at the beginning of the segment after it.
@@ -162,12 +189,17 @@ impl<'a, 'b> Reader<'a, 'b> {
         let good =
             |copy: &Option<Copy>| copy.as_ref().is_some_and(|copy| is_whole(copy, &header, volume));
         let whole = copies.iter().find(|copy| good(copy)).and_then(Option::as_ref);
+        let mut lacking = 0;
         if let Some(whole) = whole {
             let offset = self.superblock.geometry.block_offset(place.segment, place.block);
             for ((device, disk), copy) in self.disks.iter_mut().zip(&copies) {
-                if self.repairs && !good(copy) {
+                if good(copy) {
+                    continue;
+                }
+                lacking |= 1 << *device;
+                self.resynced_blocks += blocks as u64;
+                if self.repairs {
                     disk.write_at(offset, &whole.pages).map_err(cannot(*device, "written"))?;
-                    self.resynced_blocks += blocks as u64;
                     self.chunks.clear();
                 }
             }
@@ -178,7 +210,7 @@ impl<'a, 'b> Reader<'a, 'b> {
             block: place.block + header.blocks(),
             next: header.next,
         };
-        Ok(Some(Found { is_whole: whole.is_some(), after, header }))
+        Ok(Some(Found { is_whole: whole.is_some(), lacking, after, header }))
     }
 
     /// What headers beyond the end of a stream say to be durable: those of records that cannot be

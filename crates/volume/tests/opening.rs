@@ -263,6 +263,28 @@ fn a_check_finds_what_is_damaged_and_changes_nothing() {
     assert!(world.read_now(6, 1).is_ok());
 }
 
+/// Each ordinary crash of a mirror left a check that said "not ok".
+#[test]
+fn what_a_crash_kept_from_one_device_is_no_damage() {
+    let mut world = world(2);
+    world.write_now(5);
+    world.write_unflushed(6);
+    let log = read_superblock(&mut world.disks[0].clone(), 0).expect("a volume").positions[0];
+    // Of the second record, this device has the header and not the data, or neither.
+    for block in [3, 2] {
+        overwrite(&world.disks[1], GEOMETRY.block_offset(log.segment, log.block + block), 0);
+        let found = check(boxed(&world.disks), &OPTIONS, |_, _| ()).expect("a volume");
+        assert_eq!((found.damaged_blocks, found.damaged_on), (0, vec![(0, 0), (1, 0)]));
+        assert_eq!((found.recovery.records, found.recovery.resynced_blocks), (2, 2));
+    }
+    // What was durable it should have.
+    overwrite(&world.disks[1], GEOMETRY.block_offset(log.segment, log.block + 1), 0);
+    let found = check(boxed(&world.disks), &OPTIONS, |_, _| ()).expect("a volume");
+    assert_eq!((found.damaged_blocks, found.damaged_on), (0, vec![(0, 0), (1, 1)]));
+    world.crash();
+    assert_eq!(check(boxed(&world.disks), &OPTIONS, |_, _| ()).expect("it").damaged_on[1], (1, 0));
+}
+
 #[test]
 fn a_volume_grows_and_keeps_what_it_holds() {
     let mut world = world(1);

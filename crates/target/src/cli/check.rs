@@ -78,6 +78,12 @@ impl Check {
             let (records, log) = (recovery.records, amount(recovery.blocks));
             let records = counted(records, "record");
             say(&format!("it was not closed: {records} to replay, in {log} of log"));
+            if recovery.resynced_blocks > 0 {
+                let blocks = counted(recovery.resynced_blocks, "block");
+                say(&format!(
+                    "{blocks} to be copied from one device to the other at the next start"
+                ));
+            }
         }
         let damaged_on = report.damaged_on.iter();
         let blocks = |count| counted(count, "block");
