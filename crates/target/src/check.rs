@@ -4,7 +4,8 @@ use crate::device::{Access, Device, DeviceError, PATIENCE};
 use std::path::PathBuf;
 use thiserror::Error;
 use wattio_volume::{
-    CheckReport, Disk, OpenError, OpenOptions, Superblock, check as check_volume, read_superblock,
+    CheckReport, DeviceName, Disk, OpenError, OpenOptions, Superblock, check as check_volume,
+    read_superblock,
 };
 
 /// Why a volume cannot be looked at.
@@ -55,7 +56,9 @@ pub fn check(
         first.get_or_insert(superblock);
         disks.push(Box::new(device) as Box<dyn Disk>);
     }
-    let Some(superblock) = first else { return Err(OpenError::NoVolume(0).into()) };
+    let Some(superblock) = first else {
+        return Err(OpenError::NoVolume(DeviceName::default()).into());
+    };
     Ok(Found { superblock, report: check_volume(disks, options, progress)? })
 }
 

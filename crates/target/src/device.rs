@@ -226,6 +226,10 @@ impl Disk for Device {
         self.bytes
     }
 
+    fn name(&self) -> Option<String> {
+        Some(self.path.display().to_string())
+    }
+
     fn read_at(&mut self, offset: u64, pages: &mut Pages) -> io::Result<()> {
         // So that a file too small for a superblock is one without: sizes are checked after that.
         if offset >= self.bytes {

@@ -4,6 +4,7 @@ use crate::device::{Access, Device, DeviceError, PATIENCE, is_blank};
 use crate::log::{Priority, counted, log};
 use crate::server::{ServerError, Volume};
 use crate::status::Opening;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use wattio_volume::{DeviceRole, Disk, OpenError, Recovery, open, read_superblock};
 
@@ -25,7 +26,6 @@ pub(crate) fn open_volume(wanted: &Volume) -> Result<Opened, ServerError> {
     let (took, recovery) = (began.elapsed(), opened.recovery);
     tell_recovery(&wanted.export, &recovery, took);
     let replayed_blocks = (!recovery.was_clean).then_some(recovery.blocks);
-    let opening = Opening { took, replayed_blocks };
     let mut volume = opened.volume;
     let needed = volume.geometry().device_bytes();
     let mut devices: Vec<Option<Device>> = Vec::new();
@@ -52,6 +52,8 @@ pub(crate) fn open_volume(wanted: &Volume) -> Result<Opened, ServerError> {
         }
         devices.push(Some(device));
     }
+    let device_paths = paths(&devices, &wanted.devices);
+    let opening = Opening { took, replayed_blocks, device_paths };
     Ok(Opened { volume, devices, opening })
 }
 
@@ -105,6 +107,15 @@ fn candidates(wanted: &Volume) -> Result<Vec<Device>, ServerError> {
         Some(error) if candidates.is_empty() => Err(wrong(error)),
         _ => Ok(candidates),
     }
+}
+
+/// What the devices are called: those that are not there have the paths that are left.
+fn paths(devices: &[Option<Device>], wanted: &[PathBuf]) -> Vec<Option<String>> {
+    let used: Vec<&Path> = devices.iter().flatten().map(Device::path).collect();
+    let mut left = wanted.iter().map(PathBuf::as_path).filter(|path| !used.contains(path));
+    let devices = devices.iter().map(|device| device.as_ref().map(Device::path));
+    let paths = devices.map(|path| path.or_else(|| left.next()));
+    paths.map(|path| path.map(|path| path.display().to_string())).collect()
 }
 
 fn goes_without(export: &str, error: &dyn std::error::Error) {

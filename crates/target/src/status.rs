@@ -80,12 +80,14 @@ pub struct ReactorStatus {
 }
 
 /// How a volume was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opening {
     /// How long that took.
     pub took: Duration,
     /// Blocks of log that were replayed; `None`: it had been closed.
     pub replayed_blocks: Option<u64>,
+    /// The paths of its devices, in the volume's order; `None` for one that is not named.
+    pub device_paths: Vec<Option<String>>,
 }
 
 /// A volume.
@@ -117,6 +119,9 @@ pub struct VolumeStatus {
     pub segments: u32,
     /// Whether each device is `in sync`, `out` or `rebuilding`.
     pub devices: Vec<String>,
+    /// The path of each of them; nothing for one that is not named.
+    #[serde(default)]
+    pub device_paths: Vec<Option<String>>,
     /// Why nothing can be written any more.
     pub failure: Option<String>,
     /// Requests under way.
@@ -178,7 +183,7 @@ pub struct VolumeStatus {
 impl VolumeStatus {
     /// How a volume stands.
     #[must_use]
-    pub fn of(export: &str, volume: &Volume, opening: Opening, in_flight: usize) -> Self {
+    pub fn of(export: &str, volume: &Volume, opening: &Opening, in_flight: usize) -> Self {
         const BLOCK: u64 = wattio_volume::BLOCK_BYTES;
         let (geometry, counters) = (volume.geometry(), volume.counters());
         let role = |role: &DeviceRole| match role {
@@ -202,6 +207,7 @@ impl VolumeStatus {
             device_oldest_s: oldest.map(|(_, span)| span.as_secs_f64()),
             segments: geometry.segments,
             devices: volume.roles().iter().map(|one| role(one).to_owned()).collect(),
+            device_paths: opening.device_paths.clone(),
             failure: volume.failure().map(str::to_owned),
             in_flight,
             cache_hit_blocks: counters.cache_hit_blocks,

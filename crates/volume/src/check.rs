@@ -25,9 +25,10 @@ pub struct CheckReport {
     pub damaged: Vec<u64>,
     /// How many there are.
     pub damaged_blocks: u64,
-    /// For each device that was there: blocks that are damaged or cannot be read on it. Those that
-    /// only a crash kept from it are not among them: opening the volume copies them.
-    pub damaged_on: Vec<(u8, u64)>,
+    /// For each of the given disks that counts, by its place among them: blocks that are damaged or
+    /// cannot be read on it. Those that only a crash kept from it are not among them: opening the
+    /// volume copies them.
+    pub damaged_on: Vec<(usize, u64)>,
 }
 
 /// Reads all data of a volume and holds it against its checksums. `progress` is told how many
@@ -59,7 +60,8 @@ pub fn check(
     let disks = found.disks.iter_mut().enumerate();
     let mut disks: Vec<_> =
         disks.filter_map(|(at, disk)| Some((at as u8, disk.as_mut()?))).collect();
-    report.damaged_on = disks.iter().map(|(device, _)| (*device, 0)).collect();
+    let place = |device: u8| found.places[usize::from(device)].unwrap_or(device.into());
+    report.damaged_on = disks.iter().map(|(device, _)| (place(*device), 0)).collect();
     let mut done = 0;
     for run in live.chunk_by(|a, b| is_next(a.0, b.0)).flat_map(|run| run.chunks(RUN_BLOCKS)) {
         let mut good = vec![false; run.len()];
@@ -83,6 +85,7 @@ pub fn check(
         done += run.len() as u64;
         progress(done, report.live_blocks);
     }
+    report.damaged_on.sort_unstable();
     Ok(report)
 }
 

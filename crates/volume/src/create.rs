@@ -2,7 +2,7 @@
 
 use crate::compression::Compression;
 use crate::disk::Disk;
-use crate::error::OpenError;
+use crate::error::{DeviceName, OpenError};
 use crate::format::{DeviceRole, Position, Superblock, VolumeId, encode_page};
 use crate::geometry::Geometry;
 use crate::map::Map;
@@ -25,6 +25,7 @@ pub fn create(
     for (device, disk) in disks.iter().enumerate() {
         let (bytes, needed) = (disk.bytes(), geometry.device_bytes());
         if bytes < needed {
+            let device = DeviceName::of(device, &**disk);
             return Err(OpenError::TooSmall { device, bytes, needed });
         }
     }
@@ -52,9 +53,10 @@ pub fn create(
     // What may look like a superblock of an earlier volume goes first.
     for (device, disk) in &mut disks {
         for offset in (0..2).flat_map(Geometry::superblock_offsets) {
-            disk.write_at(offset, &Pages::zeroed(1)).map_err(cannot(*device, "written"))?;
+            disk.write_at(offset, &Pages::zeroed(1))
+                .map_err(cannot(*device, &***disk, "written"))?;
         }
-        disk.flush().map_err(cannot(*device, "flushed"))?;
+        disk.flush().map_err(cannot(*device, &***disk, "flushed"))?;
     }
     write_map(&mut disks, &superblock, &Map::new(geometry.blocks))?;
     write_superblock(&mut disks, &superblock)
@@ -76,7 +78,7 @@ pub(crate) fn write_map(
         }
         let offset = geometry.page_offset(superblock.area, first);
         for (device, disk) in &mut *disks {
-            disk.write_at(offset, &pages).map_err(cannot(*device, "written"))?;
+            disk.write_at(offset, &pages).map_err(cannot(*device, &***disk, "written"))?;
         }
         first = end;
     }
@@ -89,19 +91,23 @@ pub(crate) fn write_superblock(
     superblock: &Superblock,
 ) -> Result<(), OpenError> {
     for (device, disk) in &mut *disks {
-        disk.flush().map_err(cannot(*device, "flushed"))?;
+        disk.flush().map_err(cannot(*device, &***disk, "flushed"))?;
     }
     for (device, disk) in &mut *disks {
         let mut page = Pages::zeroed(1);
         Superblock { device: *device, ..superblock.clone() }.encode(page.block_mut(0));
         for offset in Geometry::superblock_offsets((superblock.number % 2) as usize) {
-            disk.write_at(offset, &page).map_err(cannot(*device, "written"))?;
+            disk.write_at(offset, &page).map_err(cannot(*device, &***disk, "written"))?;
         }
-        disk.flush().map_err(cannot(*device, "flushed"))?;
+        disk.flush().map_err(cannot(*device, &***disk, "flushed"))?;
     }
     Ok(())
 }
 
-pub(crate) fn cannot(device: u8, what: &'static str) -> impl FnOnce(std::io::Error) -> OpenError {
-    move |error| OpenError::Device { device: usize::from(device), what, error }
+pub(crate) fn cannot(
+    device: u8,
+    disk: &dyn Disk,
+    what: &'static str,
+) -> impl FnOnce(std::io::Error) -> OpenError {
+    move |error| OpenError::Device { device: DeviceName::of(device.into(), disk), what, error }
 }

@@ -8,6 +8,11 @@ pub trait Disk {
     /// Its size.
     fn bytes(&self) -> u64;
 
+    /// What messages call it; `None`: it has a number and no name.
+    fn name(&self) -> Option<String> {
+        None
+    }
+
     /// Fills `pages` from `offset`, in bytes.
     ///
     /// # Errors

@@ -1,8 +1,34 @@
 //! Why a volume cannot be made or opened.
 
+use crate::disk::Disk;
 use crate::format::VolumeId;
+use std::fmt;
 use std::io;
 use thiserror::Error;
+
+/// A device, as messages call it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceName {
+    /// Which one: of those that were given, or of the volume's once these are known.
+    pub number: usize,
+    /// What [`Disk::name`] says.
+    pub name: Option<String>,
+}
+
+impl DeviceName {
+    pub(crate) fn of(number: usize, disk: &dyn Disk) -> Self {
+        Self { number, name: disk.name() }
+    }
+}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => f.write_str(name),
+            None => write!(f, "device {}", self.number),
+        }
+    }
+}
 
 /// Why a volume cannot be made or opened.
 #[derive(Debug, Error)]
@@ -11,58 +37,60 @@ pub enum OpenError {
     #[error("{0}")]
     Geometry(String),
     /// A device is too small.
-    #[error("device {device} has {bytes} bytes, and the volume needs {needed}")]
+    #[error("{device} has {bytes} bytes, and the volume needs {needed}")]
     TooSmall {
         /// Which one.
-        device: usize,
+        device: DeviceName,
         /// Its size.
         bytes: u64,
         /// What is needed.
         needed: u64,
     },
     /// A device could not be read or written.
-    #[error("device {device} could not be {what}: {error}")]
+    #[error("{device} could not be {what}: {error}")]
     Device {
         /// Which one.
-        device: usize,
+        device: DeviceName,
         /// What was tried: read, written, flushed.
         what: &'static str,
         /// Why.
         error: io::Error,
     },
     /// There is no volume on a device.
-    #[error("device {0} holds no volume, or none of its four superblocks is readable")]
-    NoVolume(usize),
+    #[error("{0} holds no volume, or none of its four superblocks is readable")]
+    NoVolume(DeviceName),
     /// It was made by another version.
-    #[error("device {device} holds a volume of format {found}; this version reads 1 to {known}")]
+    #[error("{device} holds a volume of format {found}; this version reads 1 to {known}")]
     Version {
         /// Which one.
-        device: usize,
+        device: DeviceName,
         /// Its format.
         found: u32,
         /// The newest format that is known.
         known: u32,
     },
     /// The devices are of different volumes.
-    #[error("device {device} belongs to volume {found}, and device 0 to volume {first}")]
+    #[error("{device} belongs to volume {found}, and {other} to volume {first}")]
     Mixed {
         /// Which one.
-        device: usize,
+        device: DeviceName,
         /// Whose it is.
         found: VolumeId,
-        /// Whose the first one is.
+        /// Another one.
+        other: DeviceName,
+        /// Whose that is.
         first: VolumeId,
     },
     /// Two devices say that they are the same one.
     #[error(
-        "devices {first} and {second} are both device {number} of the volume: one is a copy of the \
+        "{first} and {second} are both device {number} of the volume: one is a copy of the \
          other; clear the copy, or leave it out"
     )]
     Twice {
         /// One of them.
-        first: usize,
+        first: DeviceName,
         /// The other.
-        second: usize,
+        second: DeviceName,
         /// Which of the volume's devices each says that it is.
         number: u8,
     },

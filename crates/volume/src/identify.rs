@@ -1,7 +1,7 @@
 //! Which disks hold a volume, and what its newest superblock says of them.
 
 use crate::disk::Disk;
-use crate::error::OpenError;
+use crate::error::{DeviceName, OpenError};
 use crate::format::{DeviceRole, FORMAT_MAX, Flaw, Superblock};
 use crate::geometry::Geometry;
 use crate::open::{Disks, OpenOptions, Places};
@@ -29,11 +29,14 @@ pub fn read_superblock(disk: &mut dyn Disk, device: usize) -> Result<Superblock,
             Ok(_) | Err(Flaw::NotOne) => {}
         }
     }
+    let device = || DeviceName::of(device, disk);
     match (newest, version, failure) {
         (Some(superblock), _, _) => Ok(superblock),
-        (_, Some(found), _) => Err(OpenError::Version { device, found, known: FORMAT_MAX }),
-        (_, _, Some(error)) => Err(OpenError::Device { device, what: "read", error }),
-        _ => Err(OpenError::NoVolume(device)),
+        (_, Some(found), _) => {
+            Err(OpenError::Version { device: device(), found, known: FORMAT_MAX })
+        }
+        (_, _, Some(error)) => Err(OpenError::Device { device: device(), what: "read", error }),
+        _ => Err(OpenError::NoVolume(device())),
     }
 }
 
@@ -42,6 +45,12 @@ struct Found {
     place: usize,
     superblock: Superblock,
     disk: Box<dyn Disk>,
+}
+
+impl Found {
+    fn name(&self) -> DeviceName {
+        DeviceName::of(self.place, &*self.disk)
+    }
 }
 
 /// The superblock that counts, the disks that hold what it says, and the places of all that are of
@@ -104,12 +113,13 @@ fn read_superblocks(
         };
         let (bytes, needed) = (disk.bytes(), superblock.geometry.device_bytes());
         if bytes < needed {
-            return Err(OpenError::TooSmall { device: place, bytes, needed });
+            let device = DeviceName::of(place, &*disk);
+            return Err(OpenError::TooSmall { device, bytes, needed });
         }
         found.push(Found { place, superblock, disk });
     }
     if found.is_empty() {
-        return Err(failure.unwrap_or(OpenError::NoVolume(blank.unwrap_or(0))));
+        return Err(failure.unwrap_or(OpenError::NoVolume(blank.unwrap_or_default())));
     }
     Ok(found)
 }
@@ -118,12 +128,12 @@ fn read_superblocks(
 fn newest(found: &[Found]) -> Result<Superblock, OpenError> {
     let newest = found.iter().max_by_key(|one| one.superblock.number);
     let (Some(first), Some(newest)) = (found.first(), newest) else {
-        return Err(OpenError::NoVolume(0));
+        return Err(OpenError::NoVolume(DeviceName::default()));
     };
     let whose = |one: &Found| one.superblock.volume;
     if let Some(other) = found.iter().find(|other| whose(other) != whose(first)) {
-        let (device, found, first) = (other.place, whose(other), whose(first));
-        return Err(OpenError::Mixed { device, found, first });
+        let (device, other, found) = (other.name(), first.name(), whose(other));
+        return Err(OpenError::Mixed { device, found, other, first: whose(first) });
     }
     Ok(newest.superblock.clone())
 }
@@ -131,12 +141,14 @@ fn newest(found: &[Found]) -> Result<Superblock, OpenError> {
 /// Where each device of the volume is. Of two that are the same one, one is a copy that was made
 /// some time ago: nobody can say which of them clients mean.
 fn places(found: &[Found], devices: usize) -> Result<Places, OpenError> {
-    let mut places = vec![None; devices];
-    for &Found { place, superblock: Superblock { device, .. }, .. } in found {
-        let Some(known) = places.get_mut(usize::from(device)) else { continue };
-        if let Some(first) = known.replace(place) {
-            return Err(OpenError::Twice { first, second: place, number: device });
+    let mut known: Vec<Option<&Found>> = vec![None; devices];
+    for one in found {
+        let number = one.superblock.device;
+        let Some(known) = known.get_mut(usize::from(number)) else { continue };
+        if let Some(first) = known.replace(one) {
+            let (first, second) = (first.name(), one.name());
+            return Err(OpenError::Twice { first, second, number });
         }
     }
-    Ok(places)
+    Ok(known.into_iter().map(|one| one.map(|one| one.place)).collect())
 }

@@ -49,7 +49,7 @@ pub use counters::Counters;
 pub use create::create;
 pub use devices::{Done, Io, Op, Part};
 pub use disk::Disk;
-pub use error::OpenError;
+pub use error::{DeviceName, OpenError};
 pub use format::{DeviceRole, Position, Superblock, VolumeId};
 pub use geometry::{BLOCK_BYTES, Geometry, SEGMENT_BLOCKS};
 pub use identify::read_superblock;

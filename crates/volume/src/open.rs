@@ -189,8 +189,8 @@ fn go_without(
         OpenError::Device { device, .. }
             if options.accept_missing && disks.iter().flatten().count() > 1 =>
         {
-            disks[device] = None;
-            superblock.roles[device] = DeviceRole::Out;
+            disks[device.number] = None;
+            superblock.roles[device.number] = DeviceRole::Out;
             Ok(())
         }
         error => Err(error),
@@ -223,7 +223,7 @@ fn load_map(
             let offset = geometry.page_offset(superblock.area, first);
             match read_blocks(&mut ***disk, offset, (end - first) as usize) {
                 Ok(copy) => copies.push(copy.pages),
-                Err(error) => failure = Some(cannot(*device, "read")(error)),
+                Err(error) => failure = Some(cannot(*device, &***disk, "read")(error)),
             }
             // Another copy is needed only where this one is damaged.
             let is_whole = |pages: &Pages| {

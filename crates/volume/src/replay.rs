@@ -199,7 +199,8 @@ impl<'a, 'b> Reader<'a, 'b> {
                 lacking |= 1 << *device;
                 self.resynced_blocks += blocks as u64;
                 if self.repairs {
-                    disk.write_at(offset, &whole.pages).map_err(cannot(*device, "written"))?;
+                    disk.write_at(offset, &whole.pages)
+                        .map_err(cannot(*device, &***disk, "written"))?;
                     self.chunks.clear();
                 }
             }
@@ -266,7 +267,7 @@ impl<'a, 'b> Reader<'a, 'b> {
                 Ok(copy) => copies.push(Some(copy)),
                 Err(error) => {
                     copies.push(None);
-                    failure = Some(cannot(*device, "read")(error));
+                    failure = Some(cannot(*device, &***disk, "read")(error));
                 }
             }
         }

@@ -4,7 +4,8 @@ mod world;
 
 use rand::RngExt;
 use wattio_volume::{
-    Class, Compression, DeviceRole, Geometry, OpenError, OpenOptions, Opened, open, read_superblock,
+    Class, Compression, DeviceName, DeviceRole, Geometry, OpenError, OpenOptions, Opened, open,
+    read_superblock,
 };
 use world::{OPTIONS, Plan, SMALL as GEOMETRY, World, boxed};
 
@@ -131,7 +132,10 @@ fn blocks_that_cannot_be_read_cost_no_more_of_the_log_than_damaged_ones() {
         world.disks[0].spoil(GEOMETRY.block_offset(segment, block));
     }
     let refused = opened(&world, &OPTIONS).err().expect("nothing is known of it");
-    assert!(matches!(refused, OpenError::Device { device: 0, .. }), "{refused}");
+    assert!(
+        matches!(refused, OpenError::Device { device: DeviceName { number: 0, .. }, .. }),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -279,7 +283,10 @@ fn a_mirror_is_opened_without_a_device_that_cannot_be_read() {
     world.disks[1].kill();
     let strict = OpenOptions { accept_missing: false, ..OPTIONS };
     let refused = opened(&world, &strict).err().expect("this must be asked for");
-    assert!(matches!(refused, OpenError::Device { device: 1, .. }), "{refused}");
+    assert!(
+        matches!(refused, OpenError::Device { device: DeviceName { number: 1, .. }, .. }),
+        "{refused}"
+    );
     let found = opened(&world, &OPTIONS).expect("the other one has everything");
     assert_eq!(found.volume.roles(), [DeviceRole::InSync, DeviceRole::Out]);
     assert!(found.disks[1].is_none() && found.recovery.devices_out == 1);

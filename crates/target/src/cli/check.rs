@@ -89,7 +89,8 @@ impl Check {
         let blocks = |count| counted(count, "block");
         for (count, text) in damaged_on
             .map(|&(device, count)| {
-                (count, format!("{} damaged on device {device}", blocks(count)))
+                let path = printable_line(&self.path[device].display().to_string());
+                (count, format!("{} damaged on {path}", blocks(count)))
             })
             .chain([
                 (

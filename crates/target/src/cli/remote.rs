@@ -197,7 +197,7 @@ fn of_volume(volume: &VolumeStatus) -> String {
         rounded(volume.size_bytes),
         volume.free_segments,
         volume.segments,
-        printable_line(&volume.devices.join(", "))
+        printable_line(&of_devices(volume))
     );
     if volume.compression != Compression::None.name() {
         let written = volume.client_blocks * BLOCK_BYTES;
@@ -226,6 +226,16 @@ fn of_volume(volume: &VolumeStatus) -> String {
         let _ = writeln!(text, "    {damaged} damaged blocks were found, {repaired} repaired");
     }
     text
+}
+
+/// The role of each device, and its path where that is known.
+fn of_devices(volume: &VolumeStatus) -> String {
+    let paths = volume.device_paths.iter().map(Option::as_ref).chain(std::iter::repeat(None));
+    let devices = volume.devices.iter().zip(paths).map(|(role, path)| match path {
+        Some(path) => format!("{role} ({path})"),
+        None => role.clone(),
+    });
+    devices.collect::<Vec<_>>().join(", ")
 }
 
 /// What a recovery took, or would take, and what clients wait for.
@@ -273,6 +283,7 @@ mod tests {
         let volume = VolumeStatus {
             export: raw(),
             devices: vec![raw(), raw()],
+            device_paths: vec![Some(raw()), None],
             failure: Some(raw()),
             rebuild_failure: Some(raw()),
             compression: raw(),
@@ -296,6 +307,6 @@ mod tests {
         assert!(page.chars().all(|one| one == '\n' || !one.is_control()), "{page:?}");
         assert_eq!(page.lines().count(), 11, "{page}");
         assert!(page.contains("a recovery would replay 0 B; no checkpoint yet; opened in 0.00 s"));
-        assert_eq!(page.matches("name").count(), 14, "{page}");
+        assert_eq!(page.matches("name").count(), 15, "{page}");
     }
 }

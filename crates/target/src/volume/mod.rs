@@ -126,8 +126,8 @@ impl VolumeLane {
     }
 
     /// How it was opened.
-    pub const fn opening(&self) -> Opening {
-        self.opening
+    pub const fn opening(&self) -> &Opening {
+        &self.opening
     }
 
     /// A turn of the reactor begins.

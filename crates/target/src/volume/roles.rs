@@ -13,13 +13,29 @@ impl VolumeLane {
             return;
         }
         let failure = self.volume.rebuild_failure();
-        for (device, (&before, &now)) in self.roles_told.iter().zip(roles).enumerate() {
-            if let Some((priority, what)) = describe(before, now, failure) {
-                log(priority, &format!("export `{export}`: device {device} {what}"));
-            }
+        let changes = (&self.roles_told[..], roles);
+        for (priority, line) in told(export, changes, &self.opening.device_paths, failure) {
+            log(priority, &line);
         }
         self.roles_told = roles.to_vec();
     }
+}
+
+/// What is told when the roles of an export's devices change, which have these paths.
+fn told(
+    export: &str,
+    (before, now): (&[DeviceRole], &[DeviceRole]),
+    paths: &[Option<String>],
+    failure: Option<&str>,
+) -> Vec<(Priority, String)> {
+    let changes = before.iter().zip(now).enumerate();
+    let lines = changes.filter_map(|(number, (&before, &now))| {
+        let (priority, what) = describe(before, now, failure)?;
+        let path = paths.get(number).cloned().flatten();
+        let device = path.unwrap_or_else(|| format!("device {number}"));
+        Some((priority, format!("export `{export}`: {device} {what}")))
+    });
+    lines.collect()
 }
 
 /// What has become of a device.
@@ -47,6 +63,18 @@ fn describe(
 mod tests {
     use super::*;
     use DeviceRole::{InSync, Out, Rebuilding};
+
+    #[test]
+    fn devices_are_called_by_their_paths() {
+        let paths = [Some("/dev/sdc".to_owned()), None];
+        let told = |before, now| told("a", (&[before; 2], &[now; 2]), &paths, None);
+        let why = "cannot be written, and does not count any more";
+        let lines: Vec<String> = told(InSync, Out).into_iter().map(|(_, line)| line).collect();
+        assert_eq!(
+            lines,
+            [format!("export `a`: /dev/sdc {why}"), format!("export `a`: device 1 {why}")]
+        );
+    }
 
     #[test]
     fn what_becomes_of_a_device_is_told_with_why() {

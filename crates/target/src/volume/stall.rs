@@ -15,7 +15,8 @@ impl VolumeLane {
         match (self.volume.starved(), self.stalled_since) {
             (Some(span), None) if span >= STALL => {
                 self.stalled_since = Some(now - span);
-                let status = VolumeStatus::of(export, &self.volume, self.opening, self.in_flight());
+                let status =
+                    VolumeStatus::of(export, &self.volume, &self.opening, self.in_flight());
                 log(Priority::Warning, &describe(&status));
             }
             (Some(span), None) => return Left::At(now + (STALL - span)),

@@ -3,6 +3,7 @@
 use crate::client::FUA;
 use crate::{Target, pattern};
 use std::path::PathBuf;
+use std::process::Command;
 use wattio_target::server::Server;
 use wattio_volume::Compression;
 
@@ -74,7 +75,8 @@ fn a_copy_beside_a_device_is_refused() {
         let before = read();
         settings.volumes[0].devices = devices.to_vec();
         let refused = Server::start(&settings).unwrap_err().to_string();
-        assert!(refused.contains("are both device 0 of the volume"), "{refused}");
+        let paths = devices.each_ref().map(|path| path.display().to_string()).join(" and ");
+        assert!(refused.contains(&format!("{paths} are both device 0 of")), "{refused}");
         assert!(read() == before, "they are as they were");
     }
 }
@@ -103,6 +105,41 @@ fn a_second_device_for_a_volume_on_one_is_refused() {
         }
     }
     assert!(std::fs::read(&device).unwrap() == before, "it is as it was");
+}
+
+/// They were called by the volume's numbers, which a configuration does not have.
+#[test]
+fn devices_are_called_by_their_paths_in_whatever_order_they_are_named() {
+    let Some(mut target) = Target::on(1, &["disk"], 2) else { return };
+    let bytes = pattern(4, 1 << 20);
+    assert_eq!(target.client().write_at(0, &bytes, FUA).unwrap(), 0);
+    let devices = target.settings.volumes[0].devices.clone();
+    let paths = devices.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
+    target.stop();
+    target.settings.volumes[0].devices.reverse();
+    target.server = Some(Server::start(&target.settings).unwrap());
+    let told = target.server.as_ref().unwrap().status()[0].volumes[0].device_paths.clone();
+    assert_eq!(told, [Some(paths[0].clone()), Some(paths[1].clone())], "in the volume's order");
+    target.stop();
+    // The volume's second device, named first, loses what it holds.
+    let mut rotten = std::fs::read(&devices[1]).unwrap();
+    rotten[5 << 20..].fill(0xa5);
+    std::fs::write(&devices[1], rotten).unwrap();
+    let check = |devices: [&str; 2]| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_wattio-target"));
+        program.arg("check").args(devices).output().unwrap()
+    };
+    for devices in [[&paths[1][..], &paths[0]], [&paths[0], &paths[1]]] {
+        let found = check(devices);
+        let text = String::from_utf8(found.stdout).unwrap();
+        assert!(text.contains(&format!("256 blocks damaged on {}\n", paths[1])), "{text}");
+        assert!(!text.contains(&paths[0]), "{text}");
+        assert_eq!(found.status.code(), Some(1), "{text}");
+    }
+    std::fs::write(&devices[1], vec![0; 1 << 20]).unwrap();
+    let refused = check([&paths[0], &paths[1]]);
+    let message = String::from_utf8(refused.stderr).unwrap();
+    assert!(message.contains(&format!("{} holds no volume", paths[1])), "{message}");
 }
 
 /// Blocks of which every other one can be compressed, where that is what is tried.
