@@ -6,11 +6,13 @@ use clap_complete::Shell;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Prints one line or several, fit for a terminal whatever names are in it; a closed pipe is not an
-/// error.
+/// Prints one line or several, fit for a terminal whatever names are in it. Whoever reads may stop
+/// early: the command goes on, and its exit code says what it found. Any other error exits with 1.
 pub fn say(text: &str) {
-    if say_to(&mut io::stdout(), text).is_err() {
-        std::process::exit(0);
+    if let Err(error) = say_to(&mut io::stdout(), text)
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        unwritable(&error);
     }
 }
 
@@ -24,9 +26,14 @@ pub fn complete(shell: Shell, command: &mut Command) -> ExitCode {
     let (mut script, name) = (Vec::new(), command.get_name().to_owned());
     clap_complete::generate(shell, command, name, &mut script);
     match io::stdout().write_all(&script) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::from(1),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => unwritable(&error),
+        _ => ExitCode::SUCCESS,
     }
+}
+
+fn unwritable(error: &io::Error) -> ! {
+    eprintln!("cannot write to standard output: {error}");
+    std::process::exit(1);
 }
 
 #[cfg(test)]

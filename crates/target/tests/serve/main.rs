@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a client that cannot go on has failed its test")]
 
 mod background;
+mod checking;
 mod client;
 mod failing;
 mod mirror;

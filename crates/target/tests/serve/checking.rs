@@ -1,0 +1,64 @@
+//! `check` as a process, on what a target left.
+
+use crate::client::FUA;
+use crate::{Target, pattern};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+fn check(device: &Path) -> Command {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_wattio-target"));
+    program.arg("check").arg(device);
+    program
+}
+
+/// The device of a volume in which one block rotted after it was closed; nothing without io_uring.
+fn rotten() -> Option<(Target, PathBuf)> {
+    let mut target = Target::start(1)?;
+    let block = pattern(6, 4096);
+    assert_eq!(target.client().write_at(0, &block, FUA).unwrap(), 0);
+    target.stop();
+    let path = target.settings.volumes[0].devices[0].clone();
+    rot(&path, |one| one == block);
+    Some((target, path))
+}
+
+/// Damages the blocks of a device that hold something.
+fn rot(path: &Path, is_it: impl Fn(&[u8]) -> bool) {
+    let bytes = std::fs::read(path).unwrap();
+    let device = OpenOptions::new().write(true).open(path).unwrap();
+    let blocks = bytes.chunks(4096).enumerate().filter(|(_, block)| is_it(block));
+    let rotted = blocks.map(|(at, _)| device.write_all_at(&[0xa5; 9], at as u64 * 4096).unwrap());
+    assert!(rotted.count() > 0, "there is such a block");
+}
+
+/// The exit code was 0, as of one that is whole, as soon as nothing could be printed.
+#[test]
+fn a_damaged_volume_is_one_whoever_reads_what_is_printed() {
+    let Some((_target, path)) = rotten() else { return };
+    let code = |output: Stdio| {
+        let status = check(&path).stdout(output).stderr(Stdio::null()).status();
+        status.unwrap().code()
+    };
+    let (nobody, closed) = std::io::pipe().unwrap();
+    drop(nobody);
+    assert_eq!(code(closed.into()), Some(1));
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    assert_eq!(code(full.into()), Some(1));
+}
+
+#[test]
+fn a_closed_pipe_fails_no_command_and_a_full_disk_does() {
+    let Some(mut target) = Target::start(1) else { return };
+    target.stop();
+    let path = &target.settings.volumes[0].devices[0];
+    let (nobody, closed) = std::io::pipe().unwrap();
+    drop(nobody);
+    assert_eq!(check(path).stdout(closed).status().unwrap().code(), Some(0));
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let output = check(path).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("cannot write to standard output"), "{message}");
+}
