@@ -25,6 +25,8 @@ pub struct CheckReport {
     pub damaged: Vec<u64>,
     /// How many there are.
     pub damaged_blocks: u64,
+    /// How many of them were lost before, and are known as such.
+    pub lost_blocks: u64,
     /// For each of the given disks that counts, by its place among them: blocks that are damaged or
     /// cannot be read on it. Those that only a crash kept from it are not among them: opening the
     /// volume copies them.
@@ -47,7 +49,10 @@ pub fn check(
     let mut report = CheckReport { recovery: found.recovery, ..CheckReport::default() };
     for (lba, entry) in found.map.present(0..geometry.blocks) {
         match entry.state() {
-            State::Lost => report.damage(lba),
+            State::Lost => {
+                report.damage(lba);
+                report.lost_blocks += 1;
+            }
             _ => live.extend(entry.span().map(|span| (span, entry, lba))),
         }
     }

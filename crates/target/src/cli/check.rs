@@ -11,7 +11,7 @@ use wattio_target::config::Config;
 use wattio_target::log::{counted, printable_line};
 use wattio_target::tls::Identity;
 use wattio_units::Bytes;
-use wattio_volume::{BLOCK_BYTES, Compression, OpenError, OpenOptions};
+use wattio_volume::{BLOCK_BYTES, CheckReport, Compression, OpenError, OpenOptions};
 
 /// What is checked.
 #[derive(Debug, Args)]
@@ -85,36 +85,57 @@ impl Check {
                 ));
             }
         }
-        let damaged_on = report.damaged_on.iter();
-        let blocks = |count| counted(count, "block");
-        for (count, text) in damaged_on
-            .map(|&(device, count)| {
-                let path = printable_line(&self.path[device].display().to_string());
-                (count, format!("{} damaged on {path}", blocks(count)))
-            })
-            .chain([
-                (
-                    report.damaged_blocks,
-                    format!(
-                        "{} of them on every device: their data is lost",
-                        report.damaged_blocks
-                    ),
-                ),
-                (
-                    u64::from(recovery.devices_out),
-                    format!("left out: {}", counted(recovery.devices_out.into(), "device")),
-                ),
-            ])
-        {
-            if count > 0 {
-                say(&text);
-            }
-        }
-        if let Some(first) = report.damaged.first() {
-            say(&format!("the first one is at {}", amount(*first)));
-        }
+        self.troubles(report).iter().for_each(|line| say(line));
         say(if found.is_whole() { "ok" } else { "not ok" });
         Ok(ExitCode::from(u8::from(!found.is_whole())))
+    }
+}
+
+impl Check {
+    /// What is not as it should be, in lines: whatever keeps a volume from being whole is among it.
+    fn troubles(&self, report: &CheckReport) -> Vec<String> {
+        let path = |at: usize| printable_line(&self.path[at].display().to_string());
+        let blocks = |count| counted(count, "block");
+        let on_device = report.damaged_on.iter();
+        let on_device = on_device
+            .map(|&(at, count)| (count, format!("{} damaged on {}", blocks(count), path(at))));
+        let new = report.damaged_blocks - report.lost_blocks;
+        let others = [
+            (new, format!("{new} of them on every device: their data is lost")),
+            (
+                report.lost_blocks,
+                format!("{} lost before this check: reading fails", blocks(report.lost_blocks)),
+            ),
+            (
+                report.recovery.damaged_blocks,
+                format!(
+                    "{} damaged on every device in what is to be replayed",
+                    blocks(report.recovery.damaged_blocks)
+                ),
+            ),
+            (
+                u64::from(report.recovery.devices_out),
+                format!("left out: {}", self.left_out(report)),
+            ),
+        ];
+        let all = on_device.chain(others).filter(|&(count, _)| count > 0);
+        let mut lines: Vec<String> = all.map(|(_, line)| line).collect();
+        if let Some(first) = report.damaged.first() {
+            lines.push(format!("the first one is at {}", Bytes((first * BLOCK_BYTES) as f64)));
+        }
+        lines
+    }
+
+    /// The devices that do not count, by their paths if they are named.
+    fn left_out(&self, report: &CheckReport) -> String {
+        let counts = |at: &usize| report.damaged_on.iter().any(|(counting, _)| counting == at);
+        let others = (0..self.path.len()).filter(|at| !counts(at));
+        let others = others.map(|at| printable_line(&self.path[at].display().to_string()));
+        let others: Vec<String> = others.collect();
+        match others.is_empty() {
+            true => counted(report.recovery.devices_out.into(), "device"),
+            false => others.join(", "),
+        }
     }
 }
 

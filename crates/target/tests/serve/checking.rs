@@ -6,11 +6,18 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use wattio_target::server::Server;
 
 fn check(device: &Path) -> Command {
     let mut program = Command::new(env!("CARGO_BIN_EXE_wattio-target"));
     program.arg("check").arg(device);
     program
+}
+
+/// What a check prints, and its exit code.
+fn checked(device: &Path) -> (String, Option<i32>) {
+    let output = check(device).output().unwrap();
+    (String::from_utf8(output.stdout).unwrap(), output.status.code())
 }
 
 /// The device of a volume in which one block rotted after it was closed; nothing without io_uring.
@@ -61,4 +68,47 @@ fn a_closed_pipe_fails_no_command_and_a_full_disk_does() {
     assert_eq!(output.status.code(), Some(1));
     let message = String::from_utf8(output.stderr).unwrap();
     assert!(message.contains("cannot write to standard output"), "{message}");
+}
+
+/// It said "not ok" and nothing else.
+#[test]
+fn a_check_says_why_a_volume_is_not_whole() {
+    let Some((_target, path)) = rotten() else { return };
+    let (text, code) = checked(&path);
+    let says = format!(
+        "1 block damaged on {}\n1 of them on every device: their data is lost\n\
+         the first one is at 0 B\nnot ok\n",
+        path.display()
+    );
+    assert!(text.ends_with(&says), "{text}");
+    assert_eq!(code, Some(1));
+    // What has been overwritten since is damaged in the log alone.
+    let Some(mut target) = Target::start(1) else { return };
+    let blocks = [[1; 4096], [2; 4096], [3; 4096]];
+    let mut client = target.client();
+    blocks.iter().for_each(|block| assert_eq!(client.write_at(0, block, FUA).unwrap(), 0));
+    drop(target.server.take());
+    let path = target.settings.volumes[0].devices[0].clone();
+    rot(&path, |one| one == blocks[0]);
+    let (text, code) = checked(&path);
+    let says = "1 block damaged on every device in what is to be replayed\nnot ok\n";
+    assert!(text.ends_with(says) && !text.contains("damaged on /"), "{text}");
+    assert_eq!(code, Some(1));
+}
+
+#[test]
+fn blocks_that_were_lost_before_are_told_as_such() {
+    let Some(mut target) = Target::start(1) else { return };
+    assert_eq!(target.client().write_at(0, &[1; 4096], FUA).unwrap(), 0);
+    target.stop();
+    let path = target.settings.volumes[0].devices[0].clone();
+    // The map, in either area.
+    rot(&path, |block| block.starts_with(b"WMAP"));
+    target.settings.volumes[0].open.accept_loss = true;
+    target.server = Some(Server::start(&target.settings).unwrap());
+    target.stop();
+    let (text, code) = checked(&path);
+    assert!(text.contains(" blocks lost before this check: reading fails\n"), "{text}");
+    assert!(!text.contains("of them"), "{text}");
+    assert_eq!(code, Some(1));
 }
