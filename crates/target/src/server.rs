@@ -13,6 +13,7 @@ use crate::status::ReactorStatus;
 use crate::tls::{Files, Identity, TlsError};
 use crate::volume::{Pace, VolumeMemory};
 use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -54,6 +55,16 @@ pub enum ServerError {
         path: PathBuf,
         /// How many the volume has.
         devices: usize,
+    },
+    /// One device is named twice.
+    #[error("export `{export}`: {} is the same device as {}", path.display(), other.display())]
+    Same {
+        /// Which export.
+        export: String,
+        /// The device.
+        path: PathBuf,
+        /// What it was called before, of this export or another one.
+        other: PathBuf,
     },
     /// Nobody can connect.
     #[error(transparent)]
@@ -111,6 +122,14 @@ pub struct Settings {
     pub tls: Option<(Files, bool)>,
 }
 
+impl ServerError {
+    /// Whether what was asked for does not fit, however often it is tried.
+    #[must_use]
+    pub const fn is_bad_input(&self) -> bool {
+        matches!(self, Self::Export(_) | Self::Tls(_) | Self::Same { .. } | Self::Surplus { .. })
+    }
+}
+
 /// The target while it serves. Dropped, it stops at once, as if it had been killed.
 #[derive(Debug)]
 pub struct Server {
@@ -134,12 +153,18 @@ impl Server {
     /// # Errors
     /// What could not be opened, and why.
     pub fn start_on(settings: &Settings, listening: Listening) -> Result<Self, ServerError> {
+        // What can be known to be wrong is said before a volume is touched.
+        let can_cache = settings.memory.cache_bytes > 0;
+        Exports::new(settings.volumes.iter().map(|one| offered(one, 0, can_cache)).collect())?;
+        refuse_same(&settings.volumes)?;
+        let tls = settings.tls.as_ref();
+        let identity = tls.map(|(files, _)| Identity::read(files)).transpose()?;
         let count = settings.reactors.max(1);
         let (mut exports, mut reactors) = (Vec::new(), Vec::new());
         let mut owned: Vec<Vec<Owned>> = (0..count).map(|_| Vec::new()).collect();
         for (at, wanted) in settings.volumes.iter().enumerate() {
             let Opened { volume, devices, opening } = open_volume(wanted)?;
-            exports.push(offered(wanted, volume.bytes(), settings.memory.cache_bytes > 0));
+            exports.push(offered(wanted, volume.bytes(), can_cache));
             let reactor = at % count;
             reactors.push(reactor);
             let descriptor = |device: &Device| device.descriptor();
@@ -155,11 +180,10 @@ impl Server {
                 memory: settings.memory,
             });
         }
-        let tls = settings.tls.as_ref();
         let offer = Offer {
             exports: Exports::new(exports)?,
             reactors: reactors.into(),
-            tls: tls.map(|(files, _)| Identity::read(files)).transpose()?,
+            tls: identity,
             is_tls_required: tls.is_some_and(|&(_, is_required)| is_required),
         };
         let Listening { sockets: mut listeners, files } = listening;
@@ -289,6 +313,27 @@ fn give(links: Vec<Sender<Vec<Option<Link>>>>, doorbells: &[Doorbell]) {
         // A reactor that is gone has said why.
         let _ = links.send(ends.into_iter().zip(doorbells).map(to).collect());
     }
+}
+
+/// Refuses one device under two names: each of them alone can be locked, and both cannot.
+fn refuse_same(volumes: &[Volume]) -> Result<(), ServerError> {
+    let mut known: Vec<((bool, u64, u64), &PathBuf)> = Vec::new();
+    for volume in volumes {
+        for path in &volume.devices {
+            // What is not there is told when it is opened.
+            let Ok(found) = std::fs::metadata(path) else { continue };
+            let identity = match found.file_type().is_block_device() {
+                true => (true, found.rdev(), 0),
+                false => (false, found.dev(), found.ino()),
+            };
+            if let Some((_, other)) = known.iter().find(|(known, _)| *known == identity) {
+                let (export, other) = (volume.export.clone(), (*other).clone());
+                return Err(ServerError::Same { export, path: path.clone(), other });
+            }
+            known.push((identity, path));
+        }
+    }
+    Ok(())
 }
 
 /// How a volume is offered to clients.

@@ -18,7 +18,7 @@ use wattio_target::frequency::FrequencyError;
 use wattio_target::plant::Layout;
 use wattio_target::reactor::Idle;
 use wattio_target::run::{self, LawSettings, Options};
-use wattio_target::server::{Settings, Volume};
+use wattio_target::server::{ServerError, Settings, Volume};
 use wattio_target::sockets::{Address, ListenError};
 use wattio_target::volume::{DEVICE_DEPTH, Pace, VolumeMemory};
 use wattio_volume::OpenOptions;
@@ -199,7 +199,9 @@ fn is_bad_input(error: &anyhow::Error) -> bool {
     let page =
         |error: &ServiceError| matches!(error, ServiceError::Tls(_) | ServiceError::Token(_));
     let page = error.downcast_ref().is_some_and(page);
-    error.is::<SettingError>() || frequency || page || error.downcast_ref().is_some_and(sockets)
+    let server = error.downcast_ref().is_some_and(ServerError::is_bad_input);
+    let sockets = error.downcast_ref().is_some_and(sockets);
+    error.is::<SettingError>() || frequency || page || server || sockets
 }
 
 /// A hyperparameter, as clap reads it.

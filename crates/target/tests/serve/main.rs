@@ -9,6 +9,7 @@ mod failing;
 mod mirror;
 mod moving;
 mod random;
+mod refusing;
 mod tls;
 
 use client::{

@@ -1,0 +1,61 @@
+//! What is refused before a volume is opened, by the target as a process.
+
+use crate::Target;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What `serve` says of bad input; it exits with 2, and the devices are as they were.
+fn refused(devices: &[&Path], arguments: &[&str]) -> String {
+    let read = || devices.iter().map(|path| std::fs::read(path).unwrap()).collect::<Vec<_>>();
+    let before = read();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_wattio-target"));
+    let output = program.arg("serve").args(arguments).output().unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(read() == before, "no volume was opened: {message}");
+    message
+}
+
+/// They were opened first, recovered and all, and the exit code was that of a problem of the host.
+#[test]
+fn bad_input_is_told_before_volumes_are_opened() {
+    let Some(mut target) = Target::with(1, &["one", "two"]) else { return };
+    target.stop();
+    let folder = target.folder.path();
+    let path = |name: &str| folder.join(name).display().to_string();
+    let paths: Vec<&PathBuf> = target.settings.volumes.iter().map(|one| &one.devices[0]).collect();
+    let devices = [paths[0].as_path(), paths[1].as_path()];
+    let [one, two] = devices.map(|path| path.display().to_string());
+    // Two exports of one name.
+    std::fs::create_dir(path("other")).unwrap();
+    let (same_name, same_device) = (path("other/one-0"), path("alias"));
+    std::fs::copy(&two, &same_name).unwrap();
+    let socket = path("socket");
+    let says = refused(&devices, &["--export", &one, "--export", &same_name, "--unix", &socket]);
+    assert!(says.contains("export `one-0`: another export has this name"), "{says}");
+    // One device under two names.
+    symlink(&one, &same_device).unwrap();
+    let says = refused(&devices, &["--export", &one, "--export", &same_device, "--unix", &socket]);
+    assert!(says.contains(&format!("{same_device} is the same device as {one}")), "{says}");
+    // Files of TLS that are not there.
+    let config = path("target.toml");
+    let text = format!(
+        "listen = [\"tcp:127.0.0.1:0\"]\n[service]\nsocket = {socket:?}\n\
+         [tls]\ncertificate = \"/nowhere/c.pem\"\nkey = \"/nowhere/k.pem\"\n\
+         [[export]]\nname = \"a\"\ndevices = [{one:?}]\n"
+    );
+    std::fs::write(&config, text).unwrap();
+    let says = refused(&devices, &[&config]);
+    assert!(says.contains("/nowhere/k.pem"), "{says}");
+    // More devices than the volume has.
+    let text = format!(
+        "listen = [\"unix:{socket}\"]\n[service]\nsocket = \"{socket}-control\"\n\
+         [[export]]\nname = \"a\"\ndevices = [{one:?}, {:?}]\n",
+        path("new")
+    );
+    std::fs::write(path("new"), []).unwrap();
+    std::fs::write(&config, text).unwrap();
+    let says = refused(&devices, &[&config]);
+    assert!(says.contains("the volume has 1 device"), "{says}");
+}
