@@ -135,7 +135,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         stepped += 1;
         publish.send(governing.shown(&clock));
         if let Ok(asked) = asked.recv_timeout(step_time) {
-            let exports = |_: Option<&str>| vec!["made up".to_owned()];
+            let exports = |_: Option<&str>| Some(vec!["made up".to_owned()]);
             let answer = governing.answer(&asked.request, exports, &clock);
             let _ = asked.reply.send(answer);
         }

@@ -219,11 +219,11 @@ impl<R: Reactors> Governing<R> {
     }
 
     /// Answers an operator. `scrub` begins a tour of an export, or of all, and names those whose tour
-    /// began.
+    /// began; `None` if there is no such export.
     pub fn answer(
         &mut self,
         request: &Request,
-        scrub: impl FnOnce(Option<&str>) -> Vec<String>,
+        scrub: impl FnOnce(Option<&str>) -> Option<Vec<String>>,
         clock: &dyn Clock,
     ) -> Answer {
         let refused = |message: String| Answer::Refused { message };
@@ -253,10 +253,15 @@ impl<R: Reactors> Governing<R> {
                 "resumed".to_owned()
             }
             Request::Scrub { export } => match (scrub(export.as_deref()), export) {
-                (begun, Some(export)) if begun.is_empty() => {
+                (None, Some(export)) => {
                     return refused(format!("no export is named {export:?}"));
                 }
-                (begun, _) => format!("reads everything of {begun:?}"),
+                (begun, _) => match begun.unwrap_or_default() {
+                    begun if begun.is_empty() => {
+                        return refused("its reactor does not answer; try again".to_owned());
+                    }
+                    begun => format!("reads everything of {begun:?}"),
+                },
             },
         };
         self.tell(Severity::Info, message.clone(), clock);

@@ -187,7 +187,8 @@ impl Server {
             is_tls_required: tls.is_some_and(|&(_, is_required)| is_required),
         };
         let Listening { sockets: mut listeners, files } = listening;
-        let shared = Arc::new(Shared::new(count));
+        let names = settings.volumes.iter().map(|volume| volume.export.clone());
+        let shared = Arc::new(Shared::new(count, names.collect()));
         let mut server = Self { shared, threads: Vec::new(), files };
         let parts = owned.into_iter().enumerate().map(|(number, volumes)| Parts {
             number,

@@ -97,8 +97,9 @@ fn operators_are_answered() {
     let mut governing = governing("pacer", None, &clock);
     go_on(&mut governing, &clock, 60.0);
     let exports = |asked: Option<&str>| match asked {
-        Some("none") => vec![],
-        _ => vec!["disk".to_owned()],
+        Some("none") => None,
+        Some("busy") => Some(Vec::new()),
+        _ => Some(vec!["disk".to_owned()]),
     };
     let ask = |governing: &mut Governing<Script>, request| match governing
         .answer(&request, exports, &clock)
@@ -114,6 +115,7 @@ fn operators_are_answered() {
     let scrub = |export: Option<&str>| Request::Scrub { export: export.map(str::to_owned) };
     assert!(ask(&mut governing, scrub(None)).contains("disk"));
     assert!(ask(&mut governing, scrub(Some("none"))).contains("no export is named"));
+    assert!(ask(&mut governing, scrub(Some("busy"))).contains("does not answer"));
     go_on(&mut governing, &clock, 1.0);
     let shown = governing.shown(&clock);
     assert!(shown.paused && shown.reactors_active == REACTORS);

@@ -98,12 +98,14 @@ pub struct Shared {
     published: Vec<Arc<Published>>,
     /// Exports whose volumes could not be closed, and why.
     not_closed: Mutex<Vec<(String, String)>>,
+    /// The names of all exports.
+    exports: Vec<String>,
 }
 
 impl Shared {
-    /// For so many reactors.
+    /// For so many reactors, which serve exports of these names.
     #[must_use]
-    pub fn new(reactors: usize) -> Self {
+    pub fn new(reactors: usize, exports: Vec<String>) -> Self {
         let epoch = Instant::now();
         Self {
             inboxes: (0..reactors).map(|_| Inbox::new()).collect(),
@@ -114,7 +116,14 @@ impl Shared {
             accepting: (0..reactors).map(|_| AtomicBool::new(true)).collect(),
             published: (0..reactors).map(|_| Arc::new(Published::new(epoch))).collect(),
             not_closed: Mutex::default(),
+            exports,
         }
+    }
+
+    /// The names of all exports, wherever their volumes are.
+    #[must_use]
+    pub fn exports(&self) -> &[String] {
+        &self.exports
     }
 
     /// What a reactor publishes.
@@ -185,7 +194,7 @@ impl Shared {
         self.inboxes[reactor].has_any.load(Ordering::Acquire)
     }
 
-    pub(super) fn take_orders(&self, reactor: usize) -> Vec<Order> {
+    pub(crate) fn take_orders(&self, reactor: usize) -> Vec<Order> {
         let inbox = &self.inboxes[reactor];
         if !inbox.has_any.swap(false, Ordering::AcqRel) {
             return Vec::new();
@@ -257,7 +266,7 @@ mod tests {
     /// handle, with the lock on its device; and who asked it waited for as long as one may take.
     #[test]
     fn what_a_reactor_that_has_ended_did_not_take_is_closed() {
-        let shared = Shared::new(2);
+        let shared = Shared::new(2, Vec::new());
         for is_late in [false, true] {
             let (mut mine, theirs) = UnixStream::pair().unwrap();
             let (answer, answers) = channel();
