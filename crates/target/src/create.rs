@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use thiserror::Error;
 use wattio_units::Bytes;
 use wattio_volume::{
-    BLOCK_BYTES, Compression, Disk, Geometry, OpenError, VolumeId, create, read_superblock,
+    BLOCK_BYTES, Compression, Disk, Geometry, OpenError, SEGMENT_BLOCKS, SEGMENT_BLOCKS_MIN,
+    VolumeId, create, read_superblock,
 };
 
 /// What is to be made.
@@ -140,9 +141,9 @@ fn with_spare(blocks: u64, segment_blocks: u32, spare: f64) -> Result<Geometry, 
 }
 
 fn segment_blocks(bytes: u64) -> Result<u32, CreateError> {
-    let blocks = bytes / BLOCK_BYTES;
-    match u32::try_from(blocks) {
-        Ok(blocks) if bytes.is_multiple_of(BLOCK_BYTES) => Ok(blocks),
+    let allowed = SEGMENT_BLOCKS_MIN..=SEGMENT_BLOCKS;
+    match u32::try_from(bytes / BLOCK_BYTES) {
+        Ok(blocks) if bytes.is_multiple_of(BLOCK_BYTES) && allowed.contains(&blocks) => Ok(blocks),
         _ => Err(CreateError::Sizes(format!(
             "a segment of {bytes} bytes; allowed are multiples of 4096 from 64 KiB to 32 MiB"
         ))),
@@ -258,14 +259,20 @@ mod tests {
                 Plan { segment_bytes: 5000, ..plan(path.clone(), Some(1 << 20)) },
                 "a segment of 5000 bytes",
             ),
-            (
-                Plan { segment_bytes: 1 << 30, ..plan(path.clone(), Some(1 << 20)) },
-                "a segment has 16 to 8192 blocks",
-            ),
         ] {
             let message = make(&plan).unwrap_err().to_string();
             assert!(message.contains(says), "{message}");
             assert!(!path.exists());
+        }
+        // A debug build panicked at the small ones.
+        for segment_bytes in [4 << 10, 8 << 10, 12 << 10, 60 << 10, (32 << 20) + 4096, 1 << 30] {
+            for size in [Some(1 << 20), None] {
+                let plan = Plan { segment_bytes, ..plan(path.clone(), size) };
+                let message = make(&plan).unwrap_err().to_string();
+                let says = "allowed are multiples of 4096 from 64 KiB to 32 MiB";
+                assert!(message.contains(says), "{message}");
+                assert!(!path.exists());
+            }
         }
     }
 

@@ -11,6 +11,9 @@ pub const PAGE_ENTRIES: u64 = (BLOCK_BYTES - 32) / 8;
 /// Blocks of a segment where nothing else is asked for: 32 MiB.
 pub const SEGMENT_BLOCKS: u32 = 8192;
 
+/// The fewest that it may have: 64 KiB.
+pub const SEGMENT_BLOCKS_MIN: u32 = 16;
+
 /// Segments that a location can tell apart.
 pub const SEGMENTS_MAX: u32 = 1 << 21;
 
@@ -63,9 +66,10 @@ impl Geometry {
                 "{blocks} blocks are more than its map has room for: {blocks_max}"
             ));
         }
-        if !(16..=SEGMENT_BLOCKS).contains(&segment_blocks) {
+        if !(SEGMENT_BLOCKS_MIN..=SEGMENT_BLOCKS).contains(&segment_blocks) {
             return Err(format!(
-                "a segment has 16 to {SEGMENT_BLOCKS} blocks of 4096 bytes, not {segment_blocks}"
+                "a segment has {SEGMENT_BLOCKS_MIN} to {SEGMENT_BLOCKS} blocks of 4096 bytes, not \
+                 {segment_blocks}"
             ));
         }
         if segments <= self.reserve() || segments > SEGMENTS_MAX {
@@ -164,7 +168,7 @@ impl Geometry {
     /// Data blocks in a segment that garbage collection has written.
     fn usable_for_each_segment(&self) -> u64 {
         let density = DENSITY.min(u64::from(self.segment_blocks) / 4);
-        u64::from(self.segment_blocks) * density / (density + 1) - 1
+        (u64::from(self.segment_blocks) * density / (density + 1)).saturating_sub(1)
     }
 }
 
@@ -208,6 +212,8 @@ mod tests {
         for bad in [
             Geometry { blocks: 0, ..good },
             Geometry { segment_blocks: 8, ..good },
+            Geometry::for_blocks(1000, 1),
+            Geometry::for_blocks(1000, SEGMENT_BLOCKS_MIN - 1),
             Geometry { blocks: good.blocks_max + 1, ..good },
             Geometry { segments: 8, ..good },
             Geometry { segments: SEGMENTS_MAX + 1, ..good },
