@@ -205,7 +205,8 @@ pub fn rebuild(seeds: Range<u64>) {
             let device = round % 2;
             world.disks[device].kill();
             (0..300).for_each(|_| world.step());
-            world.settle();
+            // Whether or not anything was written: it is left out by now.
+            world.write_now(0);
             world.disks[device].replace();
             world.volume.begin_rebuild(device as u8);
             (0..world.random.random_range(0..600)).for_each(|_| world.step());
