@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -14,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wattio.errors import HostError
+from wattio.cli import run_measurement
+from wattio.errors import HostError, InputError
 from wattio.files import document
 from wattio.kinds.measurement import execute, looks, recompute, rederive
 from wattio.kinds.measurement import plan as planning
+from wattio.kinds.measurement.asked import Asked
 from wattio.kinds.measurement.folder import MeasurementFolder
 
 PAUSE_S = 0.02
@@ -235,6 +238,56 @@ def test_a_stopped_study_says_how_to_go_on(tmp_path: Path, number: signal.Signal
     after = folder.iterations()
     assert len(after) == 3
     assert before <= {item.identity for item in after}
+
+
+def test_a_study_goes_on_in_the_scratch_folder_that_it_was_begun_with(tmp_path: Path) -> None:
+    path = study(tmp_path, work=f"{WORK}pwd >> {tmp_path}/log\n")
+    process = wattio("run", path, "--scratch", "fast", "--no-report", folder=tmp_path)
+    folder = wait_for(tmp_path, 2, process)
+    process.send_signal(signal.SIGINT)
+    assert ended(process)[0] == 130
+    (tmp_path / "log").write_text("")
+    code, _, err = ended(
+        wattio("run", "--resume", folder.path, "--scratch", "slow", folder=tmp_path)
+    )
+    assert code == 2
+    assert "--scratch slow: " in err
+    assert f"was begun with the scratch folder {tmp_path / 'fast'}" in err
+    assert not (tmp_path / "slow").exists()
+    code, _, err = ended(wattio("run", "--resume", folder.path, "--no-report", folder=tmp_path))
+    assert code == 0, err
+    places = (tmp_path / "log").read_text().splitlines()
+    assert places
+    assert all(Path(place).is_relative_to(tmp_path / "fast") for place in places)
+
+
+@pytest.mark.parametrize(
+    ("begun", "now", "taken"),
+    [
+        ("a", "a", True),
+        ("a", "b", False),
+        ("a", None, True),
+        (None, "b", False),
+        (None, None, True),
+        ("older", "b", True),
+    ],
+)
+def test_only_the_scratch_folder_of_the_beginning_is_taken(
+    begun: str | None, now: str | None, taken: bool, tmp_path: Path
+) -> None:
+    given = document.read(study(tmp_path))
+    first = None if begun is None else tmp_path / begun
+    plan, _ = run_measurement.start(given, None, tmp_path, Asked(), first).plan()
+    folder = MeasurementFolder.create(plan, tmp_path / "results", datetime(2026, 1, 2, tzinfo=UTC))
+    if begun == "older":
+        inputs = folder.inputs()
+        del inputs["scratch"]
+        (folder.path / "inputs.json").write_text(json.dumps(inputs))
+    again = None if now is None else tmp_path / now
+    start = run_measurement.start(None, folder.path, tmp_path, Asked(), again)
+    refused = pytest.raises(InputError, match="leave --scratch out")
+    with contextlib.nullcontext() if taken else refused:
+        assert start.plan()[0].iterations == plan.iterations
 
 
 @pytest.mark.slow

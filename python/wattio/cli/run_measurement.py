@@ -45,9 +45,20 @@ def start(
     if asked.meter is not None:
         asked = replace(asked, meter=located_name(asked.meter, Path.cwd()))
 
+    if scratch is not None:
+        asked = replace(asked, scratch=str(scratch.resolve()))
+
     def refuse(folder: MeasurementFolder) -> None:
-        begun = replace(Asked.of_inputs(folder.inputs()), without=())
-        if asked not in (Asked(), begun):
+        inputs = folder.inputs()
+        begun = replace(Asked.of_inputs(inputs), without=())
+        kept = Path(begun.scratch) if begun.scratch else _own_scratch(folder).resolve()
+        # Older folders do not say where their systems kept their data.
+        if "scratch" in inputs and asked.scratch not in (None, str(kept)):
+            raise InputError(
+                f"--scratch {scratch}: {folder.path} was begun with the scratch folder {kept}, and"
+                " its iterations belong together; leave --scratch out"
+            )
+        if replace(asked, scratch=None) not in (Asked(), replace(begun, scratch=None)):
             raise InputError(
                 f"{folder.path} was begun with other options of scale, meters or hosts; leave them"
                 " out"
@@ -68,14 +79,16 @@ def run(
     start: Measurement, scratch: Path | None, *, dry_run: bool, report: bool, as_json: bool
 ) -> int:
     """Measure, or say what would be measured. The exit code is 1 if something stayed INVALID."""
-    place = scratch or start.results
     if dry_run:
-        plan, _ = start.plan()
+        plan, begun = start.plan()
+        place = _scratch(plan, scratch, start.results if begun is None else _own_scratch(begun))
         with output.busy("looking what is there"):
             lacking = looks.lacking(plan, place)
             whole = looks.lacking_without_scale(plan, place, lacking)
         return show_plan(plan, lacking, whole, as_json)
-    folder, plan = start.begin(lambda made: looks.probe(made, place))
+    folder, plan = start.begin(
+        lambda made: looks.probe(made, _scratch(made, scratch, start.results))
+    )
     carry_out(folder, plan, scratch, resumed=start.resume is not None)
     return show(folder, plan, report, as_json)
 
@@ -94,8 +107,19 @@ def carry_out(
         _terminated(),
         MeasuringProgress(output.messages(), plan, folder) as progress,
     ):
-        place = scratch or folder.path / "scratch"
+        place = _scratch(plan, scratch, _own_scratch(folder))
         execute.execute(plan, folder, place, progress, resumed=resumed)
+
+
+def _own_scratch(folder: MeasurementFolder) -> Path:
+    """Where systems keep their data if nobody says where."""
+    return folder.path / "scratch"
+
+
+def _scratch(plan: MeasurementPlan, given: Path | None, otherwise: Path) -> Path:
+    """Where systems keep their data: as it was when the measurement was begun."""
+    kept = plan.asked.scratch
+    return given or otherwise if kept is None else Path(kept)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,8 @@
-"""What changes a study from outside: a scale, meters, hosts, a peak, systems that are not there."""
+"""What changes a study from outside: a scale, meters, hosts, a peak, systems that are not there.
+
+Where its systems keep their data belongs here, too: it is no part of a study, but a measurement
+that goes on has to go on in the same place.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +32,7 @@ class Asked:
     clients: str | None = None  # hosts of the clients
     servers: str | None = None
     ssh: tuple[str, ...] | None = None  # options of ssh
+    scratch: str | None = None  # where systems keep their data, if not in the result folder
     without: tuple[str, ...] = ()  # optional systems that were not there
 
     @classmethod

@@ -2,7 +2,7 @@
 
 study.toml      the study file as given
 resolved.toml   the same with every default filled in and its scale applied
-inputs.json     the scale, the meter asked for, and the file of the theoretical peak
+inputs.json     the scale, meter, hosts and scratch folder asked for; the theoretical peak's file
 machine.json    processor, kernel, versions, commit, plan; `kind` is "measurement"
 attached.json   facts of meters whose recorded samples joined afterwards
 catalog.sqlite  runs, iterations, phases, verdicts, metrics
