@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from places import ROOT
 from wattio import _core
-from wattio.errors import InputError
+from wattio.errors import InputError, ResultError
 from wattio.files import document
-from wattio.kinds.simulation import schema, trace_set
+from wattio.kinds.simulation import execute, schema, trace_set
+from wattio.kinds.simulation.folder import SimulationFolder
 from wattio.kinds.simulation.trace_set import TraceSetEntry
+from wattio.simulator.native import NativeSimulator
+
+from simulation.test_study_end_to_end import called
 
 SHIPPED = ROOT / "traces" / "pgbench.wtrace"
 STUDY = """[study]
@@ -65,6 +71,68 @@ def test_a_folder_is_put_into_the_study_once(folder: Path) -> None:
     assert "# what to make of them" in once
     with pytest.raises(InputError, match=r"no table \[traces\]"):
         trace_set.with_folder("[study]\n", folder)
+
+
+@pytest.mark.parametrize("name", ["traces 🐦", 'of "old"', "a\\b", "a\nb"])
+def test_any_name_of_a_folder_can_be_put_into_a_study(name: str, tmp_path: Path) -> None:
+    text = trace_set.with_folder(STUDY, tmp_path / name)
+    named = document.parse(tmp_path / "study.toml", text).content["traces"]["folder"]
+    assert named == str(tmp_path / name)
+
+
+def test_a_folder_whose_name_is_not_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="its name must be text in UTF-8"):
+        trace_set.with_folder(STUDY, tmp_path / os.fsdecode(b"old-\xff"))
+
+
+SHORT = STUDY.replace("[1, 20]", "[1]").replace('"small", "dorado6000"', '"small"')
+
+
+@pytest.fixture
+def begun(folder: Path) -> SimulationFolder:
+    """A study that was begun with `--traces`; nothing of it has run."""
+    (folder / "long.wtrace").unlink()
+    study = folder / "study.toml"
+    study.write_text(SHORT)
+    simulator = NativeSimulator()
+    plan = execute.prepare(document.read(study), simulator, folder)
+    return SimulationFolder.create(plan, folder / "results", datetime(2026, 1, 2, tzinfo=UTC))
+
+
+def test_a_study_of_a_folder_of_traces_goes_on(begun: SimulationFolder, folder: Path) -> None:
+    words = ["--resume", str(begun.path), "--no-report"]
+    study = str(folder / "study.toml")
+    assert called("run", study, "--traces", str(folder), *words, "--dry-run") == 0
+    assert called("run", study, *words, "--dry-run") == 0
+    assert called("run", *words) == 0
+    assert begun.complete()
+    assert called("run", study, "--traces", str(folder / "results"), *words) == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("[traces]", "[traces] # other"), ("pieces = 2", "pieces = 1"), ("[traces]", "")],
+)
+def test_a_changed_study_of_a_folder_of_traces_does_not_go_on(
+    old: str, new: str, begun: SimulationFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = begun.study_source().path
+    study.write_text(study.read_text().replace(old, new))
+    assert called("run", "--resume", str(begun.path)) == 2
+    assert "has changed since" in capsys.readouterr().err
+
+
+def test_a_study_that_is_no_longer_text_has_changed(begun: SimulationFolder) -> None:
+    begun.study_source().path.write_bytes(b"\xff")
+    with pytest.raises(ResultError, match="has changed since"):
+        begun.unchanged_source()
+
+
+def test_a_folder_of_traces_is_for_simulations(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert called("run", "arm-cluster", "--traces", str(tmp_path)) == 2
+    assert "--traces is for studies of kind simulation" in capsys.readouterr().err
 
 
 def test_a_folder_without_traces_is_refused(tmp_path: Path) -> None:

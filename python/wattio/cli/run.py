@@ -8,14 +8,12 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from wattio import shipped
-from wattio.cli import output
 from wattio.cli.host_options import SshWords, ssh_words
 from wattio.cli.run_start import jobs_of
 from wattio.errors import InputError
 from wattio.files import document
 from wattio.files.document import Document
 from wattio.kinds import common
-from wattio.kinds.simulation import schema, trace_set
 from wattio.results.folder import kind_of
 
 app = App(
@@ -112,12 +110,13 @@ def run(
         Print the summary as one JSON object.
     """
     source = None if study is None else document.read(shipped.study_file(study))
-    if traces is not None:
-        source = _with_traces(source, traces)
+    if traces is not None and source is None:
+        raise InputError("--traces goes with a study; a resumed run knows its folder")
     kind = _kind(source, resume)
     measured = {"meter": meter, "each": each, "peak": peak, "hosts": hosts, "servers": servers}
     measured["ssh"] = ssh
-    _refuse_others(kind, jobs=jobs, engine=engine, scale=scale, scratch=scratch, **measured)
+    simulated = {"jobs": jobs, "engine": engine, "traces": traces}
+    _refuse_others(kind, scale=scale, scratch=scratch, **simulated, **measured)
     begin = (source, resume, results)
     show: dict[str, Any] = {"dry_run": dry_run, "report": report, "as_json": as_json}
     if kind == "measurement":
@@ -133,12 +132,13 @@ def run(
         return run_fleet.run(run_fleet.start(*begin, scale), jobs_of(jobs), engine, **show)
     from wattio.cli import run_simulation
 
-    return run_simulation.run(*begin, jobs_of(jobs), engine, **show)
+    return run_simulation.run(*begin, traces, jobs_of(jobs), engine, **show)
 
 
 _OPTIONS = {
     "jobs": ("simulation", "fleet"),
     "engine": ("simulation", "fleet"),
+    "traces": ("simulation",),
     "scale": ("measurement", "fleet"),
     **dict.fromkeys(
         ("meter", "each", "peak", "hosts", "servers", "ssh", "scratch"),
@@ -159,15 +159,3 @@ def _kind(source: Document | None, resume: Path | None) -> str:
     if source is not None:
         return common.kind_of(source)
     return "simulation" if resume is None else kind_of(resume)
-
-
-def _with_traces(source: Document | None, traces: Path) -> Document:
-    """A study that plays a folder of traces, too; says which files are none. Raises InputError."""
-    if source is None:
-        raise InputError("--traces goes with a study; a resumed run knows its folder")
-    study = document.parse(source.path, trace_set.with_folder(source.text, traces))
-    entry = schema.from_document(study).traces
-    left_out = [] if entry is None else trace_set.expand(entry, traces).left_out
-    if left_out:
-        output.messages().print(f"no traces, left out: {', '.join(left_out)}", markup=False)
-    return study

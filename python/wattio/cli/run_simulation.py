@@ -9,8 +9,9 @@ from wattio.cli import output, run_start
 from wattio.cli.progress import RunProgress
 from wattio.cli.resumable import resumable
 from wattio.cli.run_start import Start
+from wattio.errors import InputError
 from wattio.files.document import Document
-from wattio.kinds.simulation import execute, overall
+from wattio.kinds.simulation import execute, overall, schema, trace_set
 from wattio.kinds.simulation.folder import SimulationFolder
 from wattio.kinds.simulation.plan import SimulationPlan
 from wattio.results import summary
@@ -22,6 +23,7 @@ def run(
     source: Document | None,
     resume: Path | None,
     results: Path,
+    traces: Path | None,
     jobs: int,
     engine: str | None,
     *,
@@ -31,10 +33,20 @@ def run(
 ) -> int:
     """Simulate, or say what would be simulated."""
     simulator = native.NativeSimulator()
+
+    def refuse(folder: SimulationFolder) -> None:
+        if traces is not None and str(traces.resolve()) != folder.inputs().get("traces"):
+            raise InputError(f"{folder.path} was begun with other traces; leave --traces out")
+
+    def make(given: Document) -> SimulationPlan:
+        if traces is not None:
+            _say_left_out(given, traces)
+        return execute.prepare(given, simulator, traces)
+
     start = Start(
-        *(source, resume, results, SimulationFolder),
-        lambda given: execute.prepare(given, simulator),
+        *(source, resume, results, SimulationFolder, make),
         lambda folder: execute.resume(folder, simulator),
+        refuse,
     )
     if dry_run:
         from wattio.cli.dry_run import of_simulation
@@ -45,6 +57,14 @@ def run(
     folder, plan = start.begin()
     carry_out(folder, plan, simulator, jobs, engine)
     return show(folder, report, as_json)
+
+
+def _say_left_out(source: Document, traces: Path) -> None:
+    """Say which files of a folder of traces are not traces. Raises InputError."""
+    entry = schema.from_document(trace_set.with_traces(source, traces)).traces
+    left_out = [] if entry is None else trace_set.expand(entry, traces).left_out
+    if left_out:
+        output.messages().print(f"not traces, left out: {', '.join(left_out)}", markup=False)
 
 
 def carry_out(

@@ -41,7 +41,8 @@ class Start(Generic[F, P]):
         """The plan, and the folder that was begun; nothing is made. InputError, ResultError."""
         if self.resume is not None:
             folder = self.kind(self.resume)
-            if self.source is not None and self.source.text != folder.study_text():
+            given = self.source and folder.as_begun(self.source.text)
+            if self.source is not None and given != folder.study_text():
                 raise InputError(
                     f"{self.source.path}: is not the study that {folder.path} was begun with"
                 )

@@ -159,9 +159,11 @@ class ResultFolder:
         """The study file as given. Raises ResultError where it says something else by now."""
         source = self.study_source()
         try:
-            current = source.path.read_text(encoding="utf-8-sig")
+            current: str | None = self.as_begun(source.path.read_text(encoding="utf-8-sig"))
         except OSError:
             current = source.text
+        except UnicodeDecodeError:
+            current = None
         if current != source.text:
             raise ResultError(
                 f"{source.path}: has changed since {self.path} was begun; run it as a new study,"
@@ -172,6 +174,10 @@ class ResultFolder:
     def study_text(self) -> str:
         """The study file as given."""
         return self._read("study.toml")
+
+    def as_begun(self, text: str) -> str:
+        """A study file's text, with what the folder's own was changed by when it was begun."""
+        return text
 
     def resolved(self) -> dict[str, Any]:
         """The study with every default filled in."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from wattio.executors.interrupts import undisturbed
 from wattio.executors.threads import Executor, Finished
 from wattio.files import document
-from wattio.kinds.simulation import metrics, plan, schema
+from wattio.kinds.simulation import metrics, plan, schema, trace_set
 from wattio.kinds.simulation.folder import SimulationFolder
 from wattio.kinds.simulation.plan import SimulationPlan
 from wattio.kinds.simulation.twins import Twins
@@ -18,9 +20,15 @@ from wattio.simulator.native import Simulator
 from wattio.simulator.simulation import Request
 
 
-def prepare(source: document.Document, simulator: Simulator) -> SimulationPlan:
-    """Plan the simulation study in a document. Raises InputError."""
-    return plan.make(source, schema.from_document(source), simulator)
+def prepare(
+    source: document.Document, simulator: Simulator, traces: Path | None = None
+) -> SimulationPlan:
+    """Plan the simulation study in a document; it plays a folder of traces, too. InputError."""
+    if traces is None:
+        return plan.make(source, schema.from_document(source), simulator)
+    with_them = trace_set.with_traces(source, traces)
+    made = plan.make(with_them, schema.from_document(with_them), simulator)
+    return replace(made, traces=str(traces.resolve()))
 
 
 def resume(folder: SimulationFolder, simulator: Simulator) -> SimulationPlan:

@@ -2,7 +2,7 @@
 
 study.toml      the study file as given
 resolved.toml   the same with every default filled in and paths whole
-inputs.json     server descriptions and loads as they were read
+inputs.json     server descriptions and loads as they were read, and the folder of `--traces`
 machine.json    processor, kernel, versions, commit, seeds
 catalog.sqlite  runs, iterations, phases, verdicts, metrics
 samples/        one Parquet file for each iteration: its latency windows
@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from wattio.analysis.histogram import WindowHistograms
-from wattio.errors import ResultError
+from wattio.errors import InputError, ResultError
+from wattio.kinds.simulation import trace_set
 from wattio.results import samples
 from wattio.results.folder import ResultFolder, write_json
 from wattio.results.runs import Recorded
@@ -28,6 +29,16 @@ class SimulationFolder(ResultFolder):
     """The result folder of a simulation study."""
 
     kind = "simulation"
+
+    def as_begun(self, text: str) -> str:
+        """A study file's text, with the folder of traces that it was asked to play."""
+        traces = self.inputs().get("traces")
+        if traces is None:
+            return text
+        try:
+            return trace_set.with_folder(text, Path(traces))
+        except InputError:
+            return text  # It has lost its table of traces, and is another study.
 
     def write_outcome(self, identity: str, outcome: Outcome) -> None:
         """Keep what a run gave: its summary untouched, its windows with their histograms."""

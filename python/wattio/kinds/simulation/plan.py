@@ -37,6 +37,7 @@ class SimulationPlan(Plan):
     servers: dict[str, dict[str, Any]]
     loads: dict[str, dict[str, Any]]
     filled: dict[str, Any]
+    traces: str | None = None  # the folder of `--traces`, which the text of the source names
 
     kind = "simulation"
 
@@ -47,8 +48,8 @@ class SimulationPlan(Plan):
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """Server descriptions and loads as they were read."""
-        return {"servers": self.servers, "loads": self.loads}
+        """Server descriptions and loads as they were read, and the folder of traces asked for."""
+        return {"servers": self.servers, "loads": self.loads, "traces": self.traces}
 
     @property
     def facts(self) -> dict[str, Any]:

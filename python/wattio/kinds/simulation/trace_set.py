@@ -29,7 +29,8 @@ from pydantic import Field
 
 from wattio import _core
 from wattio.errors import InputError
-from wattio.files.document import Strict
+from wattio.files import document, toml_text
+from wattio.files.document import Document, Strict
 from wattio.files.quantity import Seconds
 
 _NAME_MAX = 24
@@ -68,8 +69,18 @@ def with_folder(text: str, folder: Path) -> str:
     table = re.search(r"(?m)^\[traces\][^\n]*$", kept)
     if table is None:
         raise InputError("--traces: the study has no table [traces] that says what to make of them")
-    line = f"\nfolder = {json.dumps(str(folder.resolve()))}"
+    path = str(folder.resolve())
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"--traces: {path!r}: its name must be text in UTF-8") from None
+    line = "\n" + toml_text.dump({"folder": path}).rstrip("\n")
     return kept[: table.end()] + line + kept[table.end() :]
+
+
+def with_traces(source: Document, folder: Path) -> Document:
+    """A study whose table `[traces]` names a folder. Raises InputError without the table."""
+    return document.parse(source.path, with_folder(source.text, folder))
 
 
 def expand(entry: TraceSetEntry, folder: Path) -> TraceSet:
