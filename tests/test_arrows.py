@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "python" / "wattio"
-FREE = {"errors", "clock"}
+FREE = {"errors", "clock", "signals"}
 """What every room may use."""
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -81,10 +82,11 @@ def study(folder: Path, text: str = STUDY, work: str = WORK) -> Path:
     return path
 
 
-def wattio(*words: str | Path, folder: Path) -> subprocess.Popen[str]:
+def wattio(*words: str | Path, folder: Path, before: Sequence[str] = ()) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "wattio.cli", *map(str, words)],
+        [*before, sys.executable, "-m", "wattio.cli", *map(str, words)],
         cwd=folder,
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -441,6 +443,16 @@ def test_a_terminal_that_goes_away_ends_a_study_in_good_order(tmp_path: Path) ->
     assert code == 130
     assert "go on with: wattio run --resume" in err
     assert not (folder.path / "scratch").exists()
+
+
+def test_a_terminal_that_goes_away_ends_no_study_that_nohup_started(tmp_path: Path) -> None:
+    path = study(tmp_path)
+    process = wattio("run", path, "--no-report", folder=tmp_path, before=("nohup",))
+    folder = wait_for(tmp_path, 1, process)
+    process.send_signal(signal.SIGHUP)
+    code, _, err = ended(process)
+    assert code == 0, err
+    assert len(folder.iterations()) == 3
 
 
 @pytest.mark.slow

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -170,6 +173,52 @@ def test_a_stop_leaves_no_file_behind(tmp_path: Path, disk: Path) -> None:
     with pytest.raises(Cancelled):
         measure.measure(targets, SHORT, tmp_path, cancelled, stop)
     assert not ours(disk)
+
+
+FIO_WAITS = """\
+#!/bin/sh
+touch "$WATTIO_TEST_BEGUN"
+while :; do sleep 0.1; done
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_to_end_leave_no_folder_behind(number: signal.Signals, tmp_path: Path) -> None:
+    programs, place, own = (tmp_path / name for name in ("bin", "disk", "tmp"))
+    for folder in (programs, place, own):
+        folder.mkdir()
+    (programs / "fio").write_text(FIO_WAITS)
+    # The temporary folder of a test may lie in memory.
+    (programs / "stat").write_text(
+        '#!/bin/sh\n[ "$1" = -f ] && echo ext2 9999999 4096 || echo directory:1\n'
+    )
+    for program in programs.iterdir():
+        program.chmod(0o755)
+    begun = tmp_path / "begun"
+    environment = {
+        **os.environ,
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "TMPDIR": str(own),
+        "WATTIO_TEST_BEGUN": str(begun),
+    }
+    words = ["peak", "--no-memory", "--device-folder", str(place)]
+    with subprocess.Popen(
+        [sys.executable, "-m", "wattio.cli", *words], stderr=subprocess.PIPE, env=environment
+    ) as process:
+        try:
+            deadline_s = time.monotonic() + 60
+            while not begun.exists():
+                assert process.poll() is None, process.communicate()
+                assert time.monotonic() < deadline_s
+                threading.Event().wait(0.02)
+            assert ours(place)
+            process.send_signal(number)
+            said = process.communicate(timeout=60)[1]
+        finally:
+            process.kill()  # Popen waits for its end, however long that takes.
+    assert process.returncode == 130, said
+    assert not ours(place)
+    assert not list(own.iterdir())
 
 
 @system

@@ -149,22 +149,26 @@ def test_a_missing_file_and_two_devices_for_vscsi_are_exit_code_2(
     assert not list(tmp_path.iterdir())
 
 
-def test_ctrl_c_stops_the_native_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_to_end_stop_the_native_work(
+    number: signal.Signals,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def interrupted(*words: object, **_: object) -> int:
         progress = words[-1]
         assert callable(progress)
         assert progress(0.1) is True
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), number)
         assert progress(0.2) is False
         raise InputError("stopped on request")
 
-    before = signal.getsignal(signal.SIGINT)
+    before = signal.getsignal(number)
     monkeypatch.setattr(_core, "trace_convert", interrupted)
     assert run("trace", "convert", TRACES / "synthetic.msr", tmp_path / "target") == 130
     assert "nothing was written" in capsys.readouterr().err
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(number) is before
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,14 @@ import contextlib
 import signal
 from collections.abc import Iterator
 
+from wattio.signals import handled
+
 
 @contextlib.contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end a sweep as Ctrl-C does: everything is put back."""
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
-    try:
+    """Let SIGTERM, and a terminal that goes away, end what is measured as Ctrl-C does.
+
+    Everything is taken down and put back then.
+    """
+    with handled((signal.SIGTERM, signal.SIGHUP), signal.default_int_handler):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

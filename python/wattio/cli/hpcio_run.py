@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from wattio.cli import output
 from wattio.errors import InputError, WorkloadFailed
 from wattio.meters.meter import MeterLost
+from wattio.signals import ENDING, handled
 
 if TYPE_CHECKING:
     from wattio.clock import Span
@@ -229,7 +229,7 @@ def _measure(
 
 @contextlib.contextmanager
 def _stopped_by_signals() -> Iterator[threading.Event]:
-    """While entered, Ctrl-C and SIGTERM set the event; a second one ends the program."""
+    """While entered, signals to end set the event; a second one ends the program."""
     stopped = threading.Event()
 
     def note(_: int, __: FrameType | None) -> None:
@@ -237,13 +237,8 @@ def _stopped_by_signals() -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         stopped.set()
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, note) for number in numbers}
-    try:
+    with handled(ENDING, note):
         yield stopped
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import math
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from rich.progress import BarColumn, Progress, TextColumn
 
+from wattio import signals
 from wattio.cli import output
 from wattio.cli.out_path import writable
 from wattio.errors import InputError, ResultError
@@ -75,7 +75,7 @@ def record_to_file(
     ):
         facts = recorder.start()
         # Until all is written: Ctrl-C at its end would leave nothing but the folder.
-        with place.needed(), _asked_to_stop() as stopped:
+        with place.needed(), signals.noted() as stopped:
             _wait(recorder, ", ".join(facts), duration_s, stopped)
             recorder.stop()
             recorded = {source.label: recorder.read_all(source.label) for source in sources}
@@ -133,25 +133,6 @@ def _labels(names: Sequence[str]) -> dict[str, str]:
             label += "'"
         found[label] = name
     return found
-
-
-@contextlib.contextmanager
-def _asked_to_stop() -> Iterator[Callable[[], bool]]:
-    """While entered, Ctrl-C and SIGTERM are noted; a second one ends the program."""
-    received: list[int] = []
-
-    def note(number: int, _: object) -> None:
-        if received:
-            raise KeyboardInterrupt
-        received.append(number)
-
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, note) for number in numbers}
-    try:
-        yield lambda: bool(received)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _report(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from wattio.errors import HostError, InputError, WorkloadFailed
 from wattio.files import document
 from wattio.peak import advice
 from wattio.peak.file import Head, PartEntry, PeakFile, RateEntry, from_document, key_of, write
+from wattio.signals import ENDING, handled
 
 if TYPE_CHECKING:
     from wattio.peak.measure import Note, Settings, Targets
@@ -172,8 +172,8 @@ def _measured(targets: Targets, settings: Settings, *, quiet: bool) -> list[Part
     from wattio.peak.measure import measure
 
     with (
-        tempfile.TemporaryDirectory(prefix="wattio-peak-") as scratch,
         _stopping() as cancelled,
+        tempfile.TemporaryDirectory(prefix="wattio-peak-") as scratch,
         _noting(quiet) as note,
     ):
         return measure(targets, settings, Path(scratch), cancelled, note)
@@ -181,17 +181,10 @@ def _measured(targets: Targets, settings: Settings, *, quiet: bool) -> list[Part
 
 @contextmanager
 def _stopping() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set; what was made is removed before we leave."""
+    """An event that signals to end set; what was made is removed before we leave."""
     cancelled = threading.Event()
-    before = {
-        number: signal.signal(number, lambda *_: cancelled.set())
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
+    with handled(ENDING, lambda *_: cancelled.set()):
         yield cancelled
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ from rich.table import Table
 
 from wattio import shipped
 from wattio.cli import output, run_start
+from wattio.cli.ended_by_signals import ended_by_signals
 from wattio.cli.progress import Bar
 from wattio.cli.resumable import resumable
 from wattio.cli.run_start import Start
@@ -104,7 +102,7 @@ def carry_out(
             lambda: len(execute.remaining(plan, folder)),
             "iterations",
         ),
-        _terminated(),
+        ended_by_signals(),
         MeasuringProgress(output.messages(), plan, folder) as progress,
     ):
         place = _scratch(plan, scratch, _own_scratch(folder))
@@ -120,21 +118,6 @@ def _scratch(plan: MeasurementPlan, given: Path | None, otherwise: Path) -> Path
     """Where systems keep their data: as it was when the measurement was begun."""
     kept = plan.asked.scratch
     return given or otherwise if kept is None else Path(kept)
-
-
-@contextlib.contextmanager
-def _terminated() -> Iterator[None]:
-    """Let SIGTERM, and a terminal that goes away, end a measurement as Ctrl-C does.
-
-    Everything is taken down and put back then.
-    """
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, signal.default_int_handler) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
 
 
 def seconds_of(plan: MeasurementPlan, iteration: Measuring) -> float:

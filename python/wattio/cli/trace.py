@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,6 +26,7 @@ from wattio.cli.load_options import (
 )
 from wattio.cli.out_path import writable
 from wattio.errors import Cancelled, InputError
+from wattio.signals import ENDING, handled
 
 EXIT_DONE = 0
 EXIT_PROBLEM = 1
@@ -264,7 +264,8 @@ def _say(message: str) -> None:
 def _bar(description: str) -> Iterator[Callable[[float], bool]]:
     """A progress bar for native work, which asks it now and then whether to go on.
 
-    Ctrl-C is answered by telling the native side to stop, so that it removes what it had begun.
+    A signal to end is answered by telling the native side to stop, so that it removes what it had
+    begun.
     """
     stopped = False
 
@@ -286,16 +287,13 @@ def _bar(description: str) -> Iterator[Callable[[float], bool]]:
         bar.update(task, completed=share)
         return not stopped
 
-    before = signal.signal(signal.SIGINT, note)
     try:
-        with bar:
+        with handled(ENDING, note), bar:
             yield progress
     except InputError:
         if stopped:
             raise Cancelled("stopped; nothing was written") from None
         raise
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager

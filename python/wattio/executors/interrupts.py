@@ -7,6 +7,8 @@ import signal
 import threading
 from collections.abc import Iterator
 
+from wattio import signals
+
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
@@ -14,15 +16,11 @@ def undisturbed() -> Iterator[None]:
 
     Where it is ignored, as shells have it for what they start in the background, it stays so.
     """
-    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    if ignored or threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
     held: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
-    try:
+    with signals.handled((signal.SIGINT,), lambda number, _: held.append(number)):
         yield
-    finally:
-        signal.signal(signal.SIGINT, before)
     if held:
         raise KeyboardInterrupt

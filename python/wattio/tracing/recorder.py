@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 
-from wattio import _core
+from wattio import _core, signals
 from wattio.errors import InputError
 from wattio.tracing.events import EVENT, Tally, UnreadableEvent
 from wattio.tracing.tracefs import Instance, TracefsError, tracefs
@@ -26,8 +23,6 @@ READ_BYTES = 1 << 16
 WRITE_LINES = 10_000
 MINOR_BITS = 20
 """Of a device number inside the kernel: `major << 20 | minor`."""
-
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class RecordingError(Exception):
@@ -82,7 +77,7 @@ def record(
     major, minor = device_number(device)
     condition = f"dev == {major << MINOR_BITS | minor} && common_pid != {os.getpid()}"
     tally = Tally()
-    with _stop_request() as stopped, tracefs() as root, Instance(root) as instance:
+    with signals.noted() as stopped, tracefs() as root, Instance(root) as instance:
         started_s = time.monotonic()
         pipe = instance.start(f"block/{EVENT}", condition, BUFFER_KIB_PER_CPU)
         try:
@@ -140,27 +135,6 @@ class _Lines:
             *lines, self._rest = (self._rest + chunk).split(b"\n")
             for line in lines:
                 self._tally.add(line.decode("utf-8", "replace"))
-
-
-@contextlib.contextmanager
-def _stop_request() -> Iterator[Callable[[], bool]]:
-    """While entered, the stop signals are noted instead of ending the process.
-
-    A second one ends it at once, through KeyboardInterrupt, so that cleaning up still happens.
-    """
-    received: list[int] = []
-
-    def note(number: int, _: FrameType | None) -> None:
-        if received:
-            raise KeyboardInterrupt
-        received.append(number)
-
-    before = {number: signal.signal(number, note) for number in STOP_SIGNALS}
-    try:
-        yield lambda: bool(received)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _write(tally: Tally, target: Path, form: str) -> None:
