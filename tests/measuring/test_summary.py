@@ -96,13 +96,45 @@ def rows_of(
     return summary.rows(made)[0]
 
 
-def test_energy_delay_products_of_unequal_work_are_not_compared() -> None:
-    left = rows_of([100.0, 101])
-    same, twice = (rows_of([200.0, 202], size=size) for size in (100.0, 200.0))
-    told, untold = (
-        {ratio.metric for ratio in compare.of_rows(left, right)} for right in (same, twice)
+def rates_of(subject: str, rate: float, **amounts: float) -> summary.Row:
+    """Two repetitions of a phase that takes 10 s."""
+    of = Run(subject, "local", "local, 1 client", {"clients": 1})
+    found = []
+    for n, spread in enumerate((1.0, 1.001)):
+        one = recorded(of, n, 100.0 * spread)
+        metrics: Metrics = {name: (value, "1") for name, value in amounts.items()}
+        metrics["throughput_mib_s"] = (rate * spread, "MiB/s")
+        del one.by_phase["write"]["bytes"]
+        one.by_phase["write"].update(metrics)
+        found.append(one)
+    return summary.rows(found)[0]
+
+
+OF_WORK = {"seconds", "energy_j", "edp_w1"}
+
+
+@pytest.mark.parametrize(
+    ("subject", "first", "second", "left_out", "said"),
+    [
+        ("posix", {"bytes": 600.0}, {"bytes": 1.0}, OF_WORK, True),
+        ("posix", {"bytes": 600.0}, {"bytes": 600.0}, set(), False),
+        ("posix", {"bytes": 600.0}, {"operations": 600.0}, OF_WORK, True),
+        ("posix", {}, {}, {"edp_w1"}, False),
+        ("idle", {}, {}, OF_WORK, False),
+    ],
+)
+def test_time_and_energy_are_compared_of_equal_work_only(
+    subject: str, first: dict[str, float], second: dict[str, float], left_out: set[str], said: bool
+) -> None:
+    """A trial of a hundredth of the work was called 99 % better."""
+    found = compare.of_rows(rates_of(subject, 50.0, **first), rates_of(subject, 80.0, **second))
+    assert {one.metric for one in found} == OF_WORK - left_out | {"throughput_mib_s"}
+    assert {one.unequal_work for one in found} == {said}
+    told = sentence(found)
+    assert "throughput 60.0 % higher (better)" in told
+    assert (
+        told.endswith(" Unequal work: time, energy and energy-delay product are left out.") == said
     )
-    assert told - untold == {"edp_w1"}
 
 
 def test_a_difference_beyond_noise_is_said_in_words() -> None:

@@ -58,6 +58,8 @@ def compare(
     corrected together (Holm); a difference is beyond noise where p is below 0.05 then.
 
     Runs of the same load and policy are compared; name one run on each side to compare any two.
+    Time, energy and the energy-delay product are compared where both measured runs did the same
+    work.
 
     With --platforms, campaigns that were measured on machines of their own are set side by side,
     run by run and phase by phase: as measured, by watt, by euro, as a share of the theoretical

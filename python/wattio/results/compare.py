@@ -66,6 +66,8 @@ LEVEL = 0.05
 POWER = 0.8
 """In which share of comparisons a difference would be seen that is said to be seen."""
 
+UNEQUAL_WORK = "unequal work: time, energy and energy-delay product are left out"
+
 _TOLD_MAX = 10
 """A difference of this many times that would not be seen is not told to the per cent."""
 
@@ -112,7 +114,8 @@ class Ratio:
     `interval` and `p_alone` are of this metric alone, `p` is corrected for all of its phase; they
     are None if nothing is known of the noise. A difference of `detectable_share` (0.05 is 5 %)
     would have been seen; None if that is not known. `test` names the test, `tests` says how many
-    metrics p is corrected for.
+    metrics p is corrected for. `unequal_work` says that one side did more work in its phase, so
+    that time, energy and their product are left out.
     """
 
     first_run: str
@@ -130,6 +133,7 @@ class Ratio:
     estimated: bool = False
     p: float | None = None
     tests: int = 0
+    unequal_work: bool = False
 
     @cached_property
     def detectable_share(self) -> float | None:
@@ -238,7 +242,7 @@ def sentence(ratios: Sequence[Ratio]) -> str:
     """
     if all(ratio.p is None for ratio in ratios):
         text = "One repetition on a side says nothing about noise: repeat to know what differs."
-        return text + _untold(ratios)
+        return text + _untold(ratios) + _unequal(ratios)
     parts = []
     for ratio in ratios:
         if ratio.beyond_noise:
@@ -247,7 +251,13 @@ def sentence(ratios: Sequence[Ratio]) -> str:
             size = f"{_size(abs(change))} % {'higher' if change > 0 else 'lower'}"
             parts.append(f"{_word(ratio)} {size} ({'better' if better else 'worse'})")
     told = f"Beyond noise: {', '.join(parts)}." if parts else "Nothing differs beyond noise."
-    return told + _untold(ratios) + _detectable([one for one in ratios if not one.beyond_noise])
+    told += _untold(ratios) + _detectable([one for one in ratios if not one.beyond_noise])
+    return told + _unequal(ratios)
+
+
+def _unequal(ratios: Sequence[Ratio]) -> str:
+    unequal = any(ratio.unequal_work for ratio in ratios)
+    return f" {UNEQUAL_WORK[0].upper()}{UNEQUAL_WORK[1:]}." if unequal else ""
 
 
 def _size(percent: float) -> str:

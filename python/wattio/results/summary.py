@@ -27,6 +27,9 @@ BOUNDS_KEPT = "bound_kept"
 EQUAL_WORK = 1e-6
 """Largest relative difference between amounts of work that count as equal."""
 
+AMOUNTS = ("files", "bytes", "operations")
+"""Metrics that say how much work was done; the first that all have counts."""
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -122,7 +125,7 @@ def equal_work(among: Sequence[Row]) -> bool:
 
     Files count before their bytes: what a build makes may hold times and places.
     """
-    for name in ("files", "bytes", "operations"):
+    for name in AMOUNTS:
         amounts = [row.metrics.get(name) for row in among]
         means = [amount.mean for amount in amounts if amount is not None]
         if len(means) == len(among) and max(means) > 0:

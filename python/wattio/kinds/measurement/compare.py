@@ -5,9 +5,12 @@ Repetitions of different sides are independent of each other, and either side ma
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from wattio.kinds.measurement.schema import IDLE
 from wattio.results.compare import Ratio, Side, corrected, of_means
 from wattio.results.runs import Recorded
-from wattio.results.summary import Row, equal_work, rows
+from wattio.results.summary import AMOUNTS, Row, equal_work, rows
 
 METRICS = (
     "seconds",
@@ -22,6 +25,9 @@ METRICS = (
 )
 """What is compared, in this order."""
 
+OF_EQUAL_WORK = ("seconds", "energy_j", "edp_w1", "edp_w1_net")
+"""What says something only where both did the same work."""
+
 
 def ratios(_: Side, left: list[Recorded], __: Side, right: list[Recorded]) -> list[Ratio]:
     """Every metric of every phase that both runs have."""
@@ -35,15 +41,24 @@ def ratios(_: Side, left: list[Recorded], __: Side, right: list[Recorded]) -> li
 
 
 def of_rows(left: Row, right: Row) -> list[Ratio]:
-    """Every metric that a phase has on both sides."""
+    """Every metric that a phase has on both sides; of unequal work, those that still say something.
+
+    Idle phases do no work: how long they were says nothing either.
+    """
     found = []
+    same = equal_work([left, right])
+    # Where nobody says how much was done, runs of one name are taken to have done the same.
+    told = any(row.mean(name) for row in (left, right) for name in AMOUNTS)
+    idle = left.run.subject == right.run.subject == IDLE
+    left_out = () if same else OF_EQUAL_WORK if told or idle else ("edp_w1",)
     for name in METRICS:
+        if name in left_out:
+            continue
         first, second = left.get(name), right.get(name)
         if first is None or second is None or first.mean == 0:
             continue
-        if name == "edp_w1" and not equal_work([left, right]):
-            continue  # Of unequal work, it says nothing.
         estimated = left.is_estimated(name) or right.is_estimated(name)
         names = (left.run.name, right.run.name, left.phase, name)
-        found.append(of_means(names, first, second, "repetitions", estimated=estimated))
+        ratio = of_means(names, first, second, "repetitions", estimated=estimated)
+        found.append(replace(ratio, unequal_work=told and not same))
     return corrected(found)

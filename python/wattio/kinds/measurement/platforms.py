@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from wattio.analysis import efficiency
 from wattio.errors import InputError
 from wattio.kinds.measurement import parameters, platform_doubts
-from wattio.kinds.measurement.compare import METRICS
+from wattio.kinds.measurement.compare import METRICS, OF_EQUAL_WORK
 from wattio.kinds.measurement.platform import Platform
 from wattio.kinds.measurement.schema import IDLE
-from wattio.results.compare import Ratio, corrected, of_means, sentence
+from wattio.results.compare import UNEQUAL_WORK, Ratio, corrected, of_means, sentence
 from wattio.results.runs import Run
 from wattio.results.summary import Estimate, Row, equal_work, estimates
 
@@ -34,9 +34,6 @@ SHOWN = (
     *("peak_share", "edp_w1", "edp_w1_net"),
 )
 """What is set side by side, in this order: as measured, by watt, by euro, by peak, the product."""
-
-OF_EQUAL_WORK = ("seconds", "energy_j", "edp_w1", "edp_w1_net")
-"""What says something only where both did the same work."""
 
 _HEADLINES = (
     ("throughput_mib_s", "mib_per_joule", "mib_s_per_eur", "peak_share", "edp_w1"),
@@ -218,7 +215,7 @@ def _join(platforms: Sequence[Platform], found: Sequence[Row], own: Sequence[str
     if not equal_work(found):
         names = tuple(name for name in SHOWN if name not in OF_EQUAL_WORK)
         if found[0].run.subject != IDLE:
-            told.append("unequal work: time, energy and energy-delay product are left out")
+            told.append(UNEQUAL_WORK)
     lines = []
     for name in names:
         values = _values(platforms, found, name)
