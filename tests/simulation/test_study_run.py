@@ -414,6 +414,21 @@ def test_compare_draws_seeds_where_there_are_several(whole: SimulationFolder) ->
     assert found["latency_us_mean"].ratio == pytest.approx(1.1, abs=1e-3)
 
 
+def test_compare_takes_all_seeds_where_they_are_not_in_common(
+    study: Path, whole: SimulationFolder, tmp_path: Path
+) -> None:
+    """One seed of each was compared, by the windows of its run, and called beyond noise."""
+    study.write_text(STUDY.replace("[1, 2]", "[2, 3, 4, 5, 6]"))
+    other = carried_out(study, tmp_path)
+    for sides, n in (((whole, other), (2, 5)), ((other, whole), (5, 2))):
+        found = compare(*(side(folder, "steady/PACER") for folder in sides), ratios)
+        for ratio in found:
+            assert (ratio.first.n, ratio.second.n) == n
+            assert ratio.test.startswith("Welch's t test")
+            assert ratio.test.endswith(f"over {n[0]} and {n[1]} seeds")
+            assert not ratio.beyond_noise
+
+
 def test_compare_draws_windows_where_there_is_one_run(study: Path, tmp_path: Path) -> None:
     study.write_text(STUDY.replace("[1, 2]", "[1]"))
     folder = carried_out(study, tmp_path)

@@ -54,8 +54,9 @@ def compare(
     """Compare two results metric by metric: second over first, and what of it is beyond noise.
 
     Repetitions are compared by Welch's t test of the logarithm of the ratio of means, simulated
-    seeds by the paired one, each with its 95 % interval. The p values of all metrics of a phase are
-    corrected together (Holm); a difference is beyond noise where p is below 0.05 then.
+    seeds that both have by the paired one, each with its 95 % interval. The p values of all metrics
+    of a phase are corrected together (Holm); a difference is beyond noise where p is below 0.05
+    then.
 
     Runs of the same load and policy are compared; name one run on each side to compare any two.
     Time, energy and the energy-delay product are compared where both measured runs did the same

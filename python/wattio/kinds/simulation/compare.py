@@ -1,7 +1,8 @@
 """How two simulated runs are compared.
 
 If both sides have several seeds or repetitions in common, whole iterations are tested in pairs. If
-there is one run each, stretches of its latency windows are drawn (moving blocks), which says how
+they have several each, but not in common, all of them are tested, unpaired. If there is one run on
+a side, stretches of the latency windows of one run each are drawn (moving blocks), which says how
 steady the ratio is along the run, but nothing about other seeds.
 """
 
@@ -50,7 +51,10 @@ def ratios(first: Side, left: list[Recorded], second: Side, right: list[Recorded
     theirs = {(item.seed, item.repetition): item for item in right}
     common = sorted(ours.keys() & theirs.keys())
     if len(common) > 1:
-        return _over_all_pairs([(ours[key], theirs[key]) for key in common])
+        pairs = [ours[key] for key in common], [theirs[key] for key in common]
+        return _over_all(*pairs, f"{len(common)} pairs of seeds", paired=True)
+    if min(len(ours), len(theirs)) > 1:
+        return _over_all(left, right, f"{len(ours)} and {len(theirs)} seeds", paired=False)
     key_left, key_right = (common * 2) if common else (min(ours), min(theirs))
     one, other = ours[key_left], theirs[key_right]
     parts = _windows(first, one), _windows(second, other)
@@ -68,14 +72,15 @@ def ratios(first: Side, left: list[Recorded], second: Side, right: list[Recorded
     return corrected(found)
 
 
-def _over_all_pairs(pairs: list[tuple[Recorded, Recorded]]) -> list[Ratio]:
-    left, right = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+def _over_all(
+    left: list[Recorded], right: list[Recorded], over: str, *, paired: bool
+) -> list[Ratio]:
     found = []
     for name in METRICS:
         values = _estimates(name, left, right)
         if values is not None:
             names = left[0].run.name, right[0].run.name, WHOLE, name
-            found.append(of_means(names, *values, f"{len(pairs)} pairs of seeds", paired=True))
+            found.append(of_means(names, *values, over, paired=paired))
     return corrected(found)
 
 
