@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
 from typing import NamedTuple
+
+_DISORDER_NS = 60 * 10**9
+"""Logs may be out of order by less than this; clocks go back by more."""
 
 
 class Instant(NamedTuple):
@@ -45,3 +49,29 @@ def at_utc(utc_ns: int) -> Instant:
     """
     moment = now()
     return Instant(utc_ns, utc_ns - moment.utc_ns + moment.monotonic_ns)
+
+
+def utc_ns_of(moment: datetime, zone: tzinfo, before_ns: int | None = None) -> int:
+    """Nanoseconds since 1970 of a moment as clocks of a zone showed it.
+
+    In autumn they show an hour twice. It is the first one, or the second one where the first would
+    go back behind `before_ns`, what was written just before; where nothing was, nobody knows. In
+    spring they leave one out. Raises ValueError for both, OverflowError for what cannot be.
+    """
+    first_ns, second_ns = (_since_1970_ns(moment.replace(tzinfo=zone, fold=at)) for at in (0, 1))
+    if first_ns == second_ns:
+        return first_ns
+    told = f'"{moment:%Y-%m-%d %H:%M:%S}" is'
+    if first_ns > second_ns:
+        raise ValueError(f"{told} not there in {zone}: clocks go forward then; is that the zone?")
+    if before_ns is None:
+        raise ValueError(
+            f"{told} there twice in {zone}: clocks go back then; write the distance from UTC behind"
+            " it, or in place of the zone, such as +01:00"
+        )
+    return first_ns if first_ns > before_ns - _DISORDER_NS else second_ns
+
+
+def _since_1970_ns(moment: datetime) -> int:
+    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1000

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from wattio.errors import InputError
 from wattio.kinds.measurement import phase_file, recorded
 from wattio.kinds.measurement.phase_file import Phase
 from wattio.kinds.measurement.recorded import Ends
-from wattio.meters.channels import Channel
+from wattio.meters.channels import Channel, channels
 from wattio.meters.meter import Facts
 from wattio.meters.samples import Samples
 
@@ -106,6 +107,81 @@ def test_without_phases_it_is_the_time_that_all_have() -> None:
     apart = {"a": channel(lambda t: t, TIMES), "b": channel(lambda t: t, TIMES + 500)}
     with pytest.raises(InputError, match="no time in common"):
         recorded.phases_within(apart)
+
+
+def berlin(meters: tuple[str, ...] = ("",), form: str = "%Y-%m-%dT%H:%M:%S") -> list[list[str]]:
+    """Stamps and watts from 01:50 to 03:10 on a day when clocks went back at 03:00 to 02:00."""
+    begin = datetime(2025, 10, 25, 23, 50, tzinfo=UTC)
+    found = []
+    for step in range(0, 140 * 60, 10):
+        at = begin + timedelta(seconds=step)
+        power_w = 100 if at < datetime(2025, 10, 26, 1, tzinfo=UTC) else 300
+        shown = at.astimezone(ZoneInfo("Europe/Berlin"))
+        found += [[shown.strftime(form), str(power_w), meter] for meter in meters]
+    return found
+
+
+IN_EACH_HOUR = """\
+phase,start,end
+first,2025-10-26T00:10:00Z,2025-10-26T00:50:00Z
+second,2025-10-26T02:10:00+01:00,2025-10-26T02:50:00+01:00
+"""
+
+
+def tabled(rows: list[list[str]]) -> str:
+    return "time,power,meter\n" + "".join(f"{','.join(row)}\n" for row in rows)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        tabled(berlin()),
+        tabled(berlin(("a", "b"))),
+        # One meter after the other, and rows that are not quite in order.
+        tabled([*berlin(("a",)), *berlin(("b",))]),
+        tabled([row for pair in zip(*[iter(berlin())] * 2, strict=True) for row in pair[::-1]]),
+        "".join(f"Time,{at}.000,Watts,{w}\n" for at, w, _ in berlin(form="%m-%d-%Y %H:%M:%S")),
+    ],
+)
+def test_both_hours_of_autumn_are_there(text: str, tmp_path: Path) -> None:
+    """They were laid over each other, and called VALID."""
+    log, phases = tmp_path / "log.csv", tmp_path / "phases.csv"
+    log.write_text(text)
+    phases.write_text(IN_EACH_HOUR)
+    found, bad = channels(f"csv:{log}?zone=Europe/Berlin")
+    assert not bad
+    first, second = recorded.evaluate(
+        {label or "": one for label, one in found.items()}, phase_file.read(phases, UTC)
+    )
+    for one in found:
+        assert first.channels[one or ""].power_w_mean == pytest.approx(100)
+        assert second.channels[one or ""].power_w_mean == pytest.approx(300)
+
+
+def test_a_log_that_begins_in_the_hour_that_is_there_twice_is_told(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("time,power\n2025-10-26T02:30:00,1\n2025-10-26T03:00:00,2\n")
+    found, bad = channels(f"csv:{log}?zone=Europe/Berlin")
+    assert found[None].samples.power_w.tolist() == [2.0]
+    assert len(bad) == 1
+    assert bad[0].startswith(f"{log}:2: ")
+    assert "is there twice in Europe/Berlin: clocks go back then; write the distance" in bad[0]
+    _, bad = channels(f"csv:{log}?zone=%2B01:00")
+    assert not bad
+
+
+@pytest.mark.parametrize(
+    ("start", "says"),
+    [
+        ("2025-10-26T02:30:00", r"phases:2: .* is there twice in Europe/Berlin"),
+        ("2025-03-30T02:30:00", r"phases:2: .* is not there in Europe/Berlin"),
+    ],
+)
+def test_times_that_nobody_can_place_are_refused(start: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "phases"
+    path.write_text(f"phase,start,end\nx,{start},2025-10-26T05:00:00\n")
+    with pytest.raises(InputError, match=says):
+        phase_file.read(path, ZoneInfo("Europe/Berlin"))
 
 
 def read(tmp_path: Path, text: str) -> list[Phase]:

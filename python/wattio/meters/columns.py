@@ -12,8 +12,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
+from types import MappingProxyType
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
+
+from wattio.clock import utc_ns_of
 
 POWER_NAMES = ("power", "watts", "watt", "w", "p", "power_w")
 VOLTS_NAMES = ("volts", "volt", "voltage", "v", "u", "vrms")
@@ -223,10 +226,17 @@ def _unit(column: str, units: Mapping[str, float]) -> str | None:
     return word if behind and word else None
 
 
-def parse_row(line: str, layout: Layout, decimal: str | None = None, zone: tzinfo = UTC) -> Row:
+def parse_row(
+    line: str,
+    layout: Layout,
+    decimal: str | None = None,
+    zone: tzinfo = UTC,
+    before_ns: Mapping[str | None, int] = MappingProxyType({}),
+) -> Row:
     """What a line of data says. Raises ValueError that says which field is wrong.
 
     `decimal` is what stands before decimals; where nobody said, what `point` takes it for.
+    `before_ns` has the time of each meter's row before.
     """
     commas_part = layout.delimiter == ","
     fields = split(line, layout.delimiter)
@@ -241,7 +251,8 @@ def parse_row(line: str, layout: Layout, decimal: str | None = None, zone: tzinf
         return None if text.lower() in _ABSENT else number(point(text, decimal, commas_part))
 
     time_text = point(field(layout.time), decimal, commas_part)
-    time_ns, absolute = parse_time(time_text, zone, layout.time_ns)
+    meter = None if layout.meter is None else field(layout.meter)
+    time_ns, absolute = parse_time(time_text, zone, layout.time_ns, before_ns.get(meter))
     power_w = value(layout.power)
     volts, amperes = value(layout.volts), value(layout.amperes)
     if power_w is not None:
@@ -254,7 +265,6 @@ def parse_row(line: str, layout: Layout, decimal: str | None = None, zone: tzinf
     energy_j = None if energy is None else energy * layout.energy_scale
     if energy_j is not None and not math.isfinite(energy_j):
         raise ValueError(f"an energy of {energy_j} J cannot be true")
-    meter = None if layout.meter is None else field(layout.meter)
     return Row(time_ns, absolute, power_w, energy_j, meter)
 
 
@@ -313,12 +323,14 @@ def parse_zone(text: str) -> tzinfo:
         raise ValueError(f'zone "{text[:40]}" is not known; {hint}') from None
 
 
-def parse_time(text: str, zone: tzinfo = UTC, unit_ns: int | None = None) -> tuple[int, bool]:
+def parse_time(
+    text: str, zone: tzinfo = UTC, unit_ns: int | None = None, before_ns: int | None = None
+) -> tuple[int, bool]:
     """Nanoseconds of a time, and whether they count from 1970. Raises ValueError.
 
     ISO 8601 (in `zone` where none stands), or a number: of units of `unit_ns`; without it seconds,
     ms, us or ns since 1970 by its size, seconds below 1973. What is below 1973 counts from a start
-    of its own.
+    of its own. `before_ns` is the time before it, by which one is known that clocks show twice.
     """
     if _NUMBER.fullmatch(text):
         return _number_ns(text.replace(",", "."), unit_ns)
@@ -326,14 +338,10 @@ def parse_time(text: str, zone: tzinfo = UTC, unit_ns: int | None = None) -> tup
         moment = datetime.fromisoformat(text.replace(",", "."))
     except ValueError:
         raise ValueError(f'"{text[:40]}" is no time: neither ISO 8601 nor a number') from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=zone)
     try:
-        since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+        return _checked(utc_ns_of(moment, moment.tzinfo or zone, before_ns)), True
     except OverflowError:
         raise ValueError(f'"{text[:40]}" is no time that can be') from None
-    whole_s = since.days * 86_400 + since.seconds
-    return _checked(whole_s * 1_000_000_000 + since.microseconds * 1000), True
 
 
 def _number_ns(text: str, unit_ns: int | None) -> tuple[int, bool]:

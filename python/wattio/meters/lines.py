@@ -42,6 +42,7 @@ class Lines:
         self._rest = b""
         self._meter = parts.query.get("meter")
         self._waiting: deque[Row] = deque()
+        self._before_ns: dict[str | None, int] = {}
         self._layout = self._find_layout()
 
     def next_row(self) -> Row | None:
@@ -68,13 +69,17 @@ class Lines:
     def _rows(self, line: str) -> list[Row]:
         """What a line says: a row, or one for each channel. Raises ValueError, BadReading."""
         if self._layout is not None:
-            rows = [columns.parse_row(line, self._layout, self._commas, self._zone)]
+            how = self._layout, self._commas, self._zone, self._before_ns
+            rows = [columns.parse_row(line, *how)]
         elif spl.is_log(line):
-            time_ns, channels, mark = spl.parse(line, self._zone)
+            time_ns, channels, mark = spl.parse(line, self._zone, self._before_ns.get(None))
+            self._before_ns[None] = time_ns
             rows = [Row(time_ns, True, w, None, at, mark) for at, w in channels.items()]
         else:
             return []  # The program that wrote the log said something else.
         for row in rows:
+            if row.absolute:
+                self._before_ns[row.meter] = row.time_ns
             if row.power_w is not None:
                 plausible(row.power_w, "the file")
         return rows

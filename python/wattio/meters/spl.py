@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, tzinfo
 from typing import NamedTuple
 
+from wattio.clock import utc_ns_of
+
 TIME_FORMAT = "%m-%d-%Y %H:%M:%S.%f"
 _CHANNEL = re.compile(r"ch(annel)? ?\d+", re.IGNORECASE)
 _MISSING = -1.0
@@ -34,13 +36,16 @@ def is_log(line: str) -> bool:
     return line.lstrip(_BYTE_ORDER).startswith("Time,") and ",Watts," in line
 
 
-def parse(line: str, zone: tzinfo = UTC) -> Line:
-    """What a line says. Where channels are told one by one, their sum is left out. ValueError."""
+def parse(line: str, zone: tzinfo = UTC, before_ns: int | None = None) -> Line:
+    """What a line says. Where channels are told one by one, their sum is left out. ValueError.
+
+    `before_ns` is the time of the line before.
+    """
     power_w: dict[str | None, float | None] = {}
     time_ns, mark = None, None
     for channel, name, value in _pairs(line):
         if name == "time":
-            time_ns = parse_time(value, zone)
+            time_ns = parse_time(value, zone, before_ns)
         elif name == "watts":
             power_w[channel] = _watts(value)
         elif name == "mark":
@@ -52,15 +57,16 @@ def parse(line: str, zone: tzinfo = UTC) -> Line:
     return Line(time_ns, power_w, mark)
 
 
-def parse_time(text: str, zone: tzinfo = UTC) -> int:
+def parse_time(text: str, zone: tzinfo = UTC, before_ns: int | None = None) -> int:
     """Nanoseconds since 1970 of a time as PTDaemon and MLPerf's load generator write it."""
     try:
-        moment = datetime.strptime(text.strip(), TIME_FORMAT).replace(tzinfo=zone)
-        since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    except (ValueError, OverflowError):
+        moment = datetime.strptime(text.strip(), TIME_FORMAT)
+    except ValueError:
         raise ValueError(f'"{text[:40]}" is no time; written as 05-24-2021 17:12:48.375') from None
-    whole_s = since.days * 86_400 + since.seconds
-    return whole_s * 1_000_000_000 + since.microseconds * 1000
+    try:
+        return utc_ns_of(moment, zone, before_ns)
+    except OverflowError:
+        raise ValueError(f'"{text[:40]}" is no time that can be') from None
 
 
 def _pairs(line: str) -> Iterator[tuple[str | None, str, str]]:

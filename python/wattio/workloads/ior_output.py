@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 
+from wattio.clock import utc_ns_of
 from wattio.errors import ResultError
 from wattio.workloads import ior_json, ior_text
 from wattio.workloads.imported import Imported
@@ -159,7 +160,6 @@ def _utc_ns(stamp: str | None, zone: tzinfo) -> int | None:
     if stamp is None:
         return None
     try:
-        moment = datetime.strptime(stamp.strip(), _STAMP).replace(tzinfo=zone)
-        return round(moment.timestamp()) * _NS
+        return utc_ns_of(datetime.strptime(stamp.strip(), _STAMP), zone)
     except (ValueError, OverflowError):
         return None
