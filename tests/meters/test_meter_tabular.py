@@ -127,6 +127,15 @@ def test_what_is_wrong_names_file_and_line(
         loaded(tmp_path, text, query)
 
 
+def test_rows_of_one_stamp_and_rows_out_of_order_are_all_there(tmp_path: Path) -> None:
+    """Rows of one stamp were ordered by what they said, and one said nothing of its power."""
+    rows = [(T0 + 10, 400), (T0, 100), (T0, 100), (T0 + 10, 400)]
+    text = "time,energy_j\n" + "".join(f"{at},{count}\n" for at, count in rows)
+    found = loaded(tmp_path, text)
+    stamps = [(T0 + 10 * step) * 10**9 for step in (0, 0, 1, 1)]
+    assert found == list(zip(stamps, (None, None, 30.0, None), strict=True))
+
+
 def test_no_file_is_said() -> None:
     for name in ("csv:/nowhere/x.csv", "parquet:/nowhere/x.parquet", "csv:"):
         with pytest.raises(InputError, match=r"No such file|no such file|names no file"):

@@ -86,7 +86,12 @@ def load(name: str) -> Samples:
     `name` is that of a meter. Where the file has no monotonic stamps they are put there by today's
     offset of the clocks.
     """
-    return Samples.of(sorted(_readings(named(name), name)))
+    parts = named(name)
+    if is_parquet(name):
+        return Samples.of(sorted(_parquet_readings(parts), key=lambda it: it.utc_ns))
+    conversion = Conversion(clock.now())
+    rows = sorted(_CsvRows(parts), key=lambda row: row.time_ns)
+    return Samples.of([conversion.of(row) for row in rows])
 
 
 def is_parquet(name: str) -> bool:
@@ -109,7 +114,10 @@ def named(name: str) -> Name:
 
 
 def _readings(parts: Name, name: str) -> Iterator[Reading]:
-    return _parquet_readings(parts) if is_parquet(name) else _CsvReadings(parts)
+    if is_parquet(name):
+        return _parquet_readings(parts)
+    # Not a generator: the next row may be asked for after one that raised.
+    return map(Conversion(clock.now()).of, _CsvRows(parts))
 
 
 class FollowedFile:
@@ -229,18 +237,17 @@ class Replayed:
         return found
 
 
-class _CsvReadings:
-    """Rows of a text file as readings; one that cannot be used raises InputError, and is over."""
+class _CsvRows:
+    """Rows of a text file; one that cannot be used raises InputError, and is over."""
 
     def __init__(self, parts: Name) -> None:
-        self._readings = Conversion(clock.now())
         self._file = opened(parts)
         self._lines = Lines(parts, self._file)
 
-    def __iter__(self) -> Iterator[Reading]:
+    def __iter__(self) -> Iterator[Row]:
         return self
 
-    def __next__(self) -> Reading:
+    def __next__(self) -> Row:
         if self._file.closed:
             raise StopIteration
         row = self._lines.next_row()
@@ -250,7 +257,7 @@ class _CsvReadings:
         if row is None:
             self._file.close()
             raise StopIteration
-        return self._readings.of(row)
+        return row
 
 
 def _parquet_readings(parts: Name) -> Iterator[Reading]:
