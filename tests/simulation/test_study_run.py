@@ -421,7 +421,7 @@ def test_compare_takes_all_seeds_where_they_are_not_in_common(
     study.write_text(STUDY.replace("[1, 2]", "[2, 3, 4, 5, 6]"))
     other = carried_out(study, tmp_path)
     for sides, n in (((whole, other), (2, 5)), ((other, whole), (5, 2))):
-        found = compare(*(side(folder, "steady/PACER") for folder in sides), ratios)
+        found = compare(*[side(folder, "steady/PACER") for folder in sides], ratios=ratios)
         for ratio in found:
             assert (ratio.first.n, ratio.second.n) == n
             assert ratio.test.startswith("Welch's t test")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import os
-import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,18 +117,10 @@ def _summary(result: Result) -> Table:
 
 def _of_catalog(sql: str) -> Callable[[Result], Table]:
     def read(result: Result) -> Table:
-        # Opened by the catalog's own room first: folders of version 0.1 are converted by it.
-        Catalog(result.path / "catalog.sqlite").close()
-        path = (result.path / "catalog.sqlite").resolve()
-        try:
-            connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
-            try:
-                found = connection.execute(sql)
-                return Table.of_rows([item[0] for item in found.description], found.fetchall())
-            finally:
-                connection.close()
-        except sqlite3.Error as error:
-            raise ResultError(f"{path}: cannot be read: {error}") from error
+        # By the catalog's own connection: it converts folders of version 0.1, and knows how to
+        # read where nothing can be written.
+        with Catalog(result.path / "catalog.sqlite") as catalog:
+            return Table.of_rows(*catalog.query(sql))
 
     return read
 

@@ -48,6 +48,7 @@ class Catalog:
 
     def __init__(self, path: Path) -> None:
         """Open a catalog, or begin one. Raises ResultError if the file is something else."""
+        self._path = path
         try:
             self._connection = _connect(path)
         except (sqlite3.Error, ValueError) as error:
@@ -109,6 +110,14 @@ class Catalog:
                 connection.execute(f"DELETE FROM {table} WHERE iteration = ?", (identity,))  # noqa: S608
             _insert_verdicts(connection, identity, verdicts)
             _insert_metrics(connection, identity, by_phase)
+
+    def query(self, sql: str) -> tuple[list[str], list[tuple[object, ...]]]:
+        """The names of a query's columns, and its rows. Raises ResultError where it fails."""
+        try:
+            found = self._connection.execute(sql)
+            return [item[0] for item in found.description], found.fetchall()
+        except sqlite3.Error as error:
+            raise ResultError(f"{self._path}: cannot be read: {error}") from error
 
     def phases(self, identity: str) -> list[Phase]:
         """The phases of an iteration, in their order."""

@@ -1,0 +1,51 @@
+"""Result folders in places where nothing can be written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import wattio
+from simulation.test_study_run import carried_out, wrote_study
+
+NOBODY = 65_534
+
+
+@contextlib.contextmanager
+def read_only(source: Path) -> Iterator[Path]:
+    """A copy of a folder that can only be read; by root, with the rights of nobody meanwhile."""
+    root = os.geteuid() == 0
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        copy = Path(shutil.copytree(source, Path(place) / source.name))
+        folders = [copy, *(path for path in copy.rglob("*") if path.is_dir())]
+        for path in copy.rglob("*"):
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        copy.chmod(0o555)
+        try:
+            if root:
+                os.setresuid(NOBODY, NOBODY, 0)
+            yield copy
+        finally:
+            if root:
+                os.setresuid(0, 0, 0)
+            for folder in folders:
+                folder.chmod(0o755)
+
+
+def test_every_table_can_be_had_where_nothing_can_be_written(tmp_path: Path) -> None:
+    """Only the summary could."""
+    folder = carried_out(wrote_study(tmp_path), tmp_path / "results").path
+    result = wattio.open(shutil.copytree(folder, tmp_path / "other"))
+    expected = {name: repr(result.table(name)) for name in result.tables()}
+    with read_only(folder) as copy:
+        assert not os.access(copy, os.W_OK)
+        again = wattio.open(copy)
+        found = {name: repr(again.table(name)) for name in again.tables()}
+        there = sorted(path.name for path in copy.glob("catalog.sqlite*"))
+    assert found == expected
+    assert there == ["catalog.sqlite"]
