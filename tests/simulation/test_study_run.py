@@ -420,8 +420,8 @@ def test_compare_takes_all_seeds_where_they_are_not_in_common(
     """One seed of each was compared, by the windows of its run, and called beyond noise."""
     study.write_text(STUDY.replace("[1, 2]", "[2, 3, 4, 5, 6]"))
     other = carried_out(study, tmp_path)
-    for sides, n in (((whole, other), (2, 5)), ((other, whole), (5, 2))):
-        found = compare(*[side(folder, "steady/PACER") for folder in sides], ratios=ratios)
+    for left, right, n in ((whole, other, (2, 5)), (other, whole, (5, 2))):
+        found = compare(side(left, "steady/PACER"), side(right, "steady/PACER"), ratios)
         for ratio in found:
             assert (ratio.first.n, ratio.second.n) == n
             assert ratio.test.startswith("Welch's t test")
