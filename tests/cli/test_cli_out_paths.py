@@ -138,6 +138,7 @@ def test_results_that_are_read_only_are_read(
     result = archived / simulated.name
     simulated.rename(result)
     governed = fake.write(archived / "r", fake.windows(240))
+    other = fake.write(archived / "other", fake.windows(240))
     assert called("report", str(governed)) == 0  # What was derived once needs no writing.
     freeze(archived)
     capsys.readouterr()
@@ -146,6 +147,7 @@ def test_results_that_are_read_only_are_read(
     assert called("compare", f"{result}:steady/native", f"{result}:steady/PACER") == 0
     assert called("report", str(result), "--out", "page") == 0
     assert called("report", str(governed), "--out", "governed") == 0
+    assert called("report", str(other), "--out", "other") == 0
     capsys.readouterr()
     for folder in (result, governed):
         assert called("report", str(folder)) == 2

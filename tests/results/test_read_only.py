@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import gc
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 import wattio
+from governor import governed_fake
+from simulation.test_study_end_to_end import called
 from simulation.test_study_run import carried_out, wrote_study
 
 NOBODY = 65_534
@@ -49,3 +54,37 @@ def test_every_table_can_be_had_where_nothing_can_be_written(tmp_path: Path) -> 
         there = sorted(path.name for path in copy.glob("catalog.sqlite*"))
     assert found == expected
     assert there == ["catalog.sqlite"]
+
+
+def test_what_wattiod_left_is_derived_elsewhere_where_nothing_can_be_written(
+    tmp_path: Path,
+) -> None:
+    left = governed_fake.write(tmp_path / "left", governed_fake.windows(70))
+    result = wattio.open(shutil.copytree(left, tmp_path / "other"))
+    expected = {name: repr(result.table(name)) for name in result.tables()}
+    with read_only(left) as copy:
+        again = wattio.open(copy)
+        assert {name: repr(again.table(name)) for name in again.tables()} == expected
+        assert repr(again) == f"<wattio governor in {copy}>"
+        assert not (copy / "catalog.sqlite").exists()
+
+
+def test_the_report_of_wattiod_is_made_elsewhere_where_nothing_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = governed_fake.write(tmp_path / "left", governed_fake.windows(70))
+    before = sorted(left.rglob("*"))
+    made, own = tempfile.mkdtemp, tmp_path / "tmp"
+    own.mkdir()
+
+    def refused(prefix: str, dir: Path | None = None) -> str:
+        if dir == left:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(dir))
+        return made(prefix=prefix, dir=dir or own)
+
+    monkeypatch.setattr(tempfile, "mkdtemp", refused)
+    assert called("report", str(left), "--out", str(tmp_path / "page")) == 0
+    assert (tmp_path / "page" / "index.html").is_file()
+    assert sorted(left.rglob("*")) == before
+    gc.collect()
+    assert not list(own.iterdir())

@@ -5,9 +5,9 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
@@ -23,21 +23,31 @@ from wattio.results.runs import Recorded
 from wattio.results.samples import quoted
 from wattio.results.summary import Row
 
+if TYPE_CHECKING:
+    from wattio.kinds.governor.folder import GovernorFolder
+
 
 @dataclass(frozen=True)
 class Result:
     """A result folder of any kind of study, or of `wattiod`; nothing in it is changed.
 
-    Only the report, which is derived, is made where it is missing.
+    Only what is derived is made where it is missing: the report, and catalog and samples of what
+    `wattiod` left (in a temporary folder where this one cannot be written).
     """
 
     path: Path
     kind: str
+    _governor: GovernorFolder | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def _derived(self) -> Path:
+        """Where the catalog and samples are: of `wattiod`, elsewhere if the folder is read-only."""
+        return self.path if self._governor is None else self._governor.place
 
     @property
     def iterations(self) -> list[Recorded]:
         """Every iteration that is done: its run, seed, verdicts, and metrics by phase."""
-        with Catalog(self.path / "catalog.sqlite") as catalog:
+        with Catalog(self._derived / "catalog.sqlite") as catalog:
             return catalog.iterations()
 
     @property
@@ -84,9 +94,10 @@ def open_result(path: str | os.PathLike[str]) -> Result:
     kind = kind_of(folder)
     # Says what is missing; what wattiod left has its catalog derived from the journal first.
     opened = module_of(folder, "folder").open_folder(folder)
-    if kind == "governor":
-        opened.refresh()
-    return Result(folder, kind)
+    if kind != "governor":
+        return Result(folder, kind)
+    opened.refresh()
+    return Result(folder, kind, opened)
 
 
 _IN_SUMMARY = (
@@ -119,7 +130,7 @@ def _of_catalog(sql: str) -> Callable[[Result], Table]:
     def read(result: Result) -> Table:
         # By the catalog's own connection: it converts folders of version 0.1, and knows how to
         # read where nothing can be written.
-        with Catalog(result.path / "catalog.sqlite") as catalog:
+        with Catalog(result._derived / "catalog.sqlite") as catalog:
             return Table.of_rows(*catalog.query(sql))
 
     return read
@@ -129,7 +140,7 @@ _NOT_SHOWN = ("filename", "histogram_latency_us", "histogram_count")
 
 
 def _samples(result: Result) -> Table:
-    files = sorted(str(path) for path in (result.path / "samples").glob("*.parquet"))
+    files = sorted(str(path) for path in (result._derived / "samples").glob("*.parquet"))
     if not files:
         raise ResultError(f"{result.path}: holds no samples")
     try:

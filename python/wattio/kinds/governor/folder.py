@@ -8,17 +8,20 @@ samples/        derived: every window with its histogram
 derived.json    derived: how much of raw/ was there then, and by which version
 report/         derived: the page
 
-A daemon may still be writing: what is derived is derived again when the journal has grown.
+A daemon may still be writing: what is derived is derived again when the journal has grown. Where
+the folder cannot be written, it is derived into a temporary one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import shutil
 import tempfile
 import tomllib
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -49,6 +52,8 @@ _SOURCE = """WITH windows AS (FROM read_parquet('{files}')), judged AS (
     FROM windows)"""
 """SQL of the samples; a window is `bounded` when it counts towards the bound, as in the metrics."""
 
+_CANNOT_BE_WRITTEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+
 WINDOWS, EVENTS, SUMMARY = "raw/windows.jsonl", "raw/events.jsonl", "raw/summary.json"
 
 
@@ -67,6 +72,7 @@ class GovernorFolder:
     def __init__(self, path: Path) -> None:
         """Open a folder. Raises ResultError where its machine.json cannot be used."""
         self.path = path
+        self._elsewhere: Path | None = None
         self.machine = read_object(Machine, path / "machine.json")
         self.groups = [group.name for group in self.machine.groups]
         if len(set(self.groups)) < len(self.groups):
@@ -76,6 +82,11 @@ class GovernorFolder:
     def name(self) -> str:
         """The folder's own name: time and short hash."""
         return self.path.resolve().name
+
+    @property
+    def place(self) -> Path:
+        """Where catalog and samples are: in the folder, or elsewhere while this object lives."""
+        return self._elsewhere or self.path
 
     def config_text(self) -> str:
         """The daemon's configuration as given."""
@@ -95,15 +106,27 @@ class GovernorFolder:
         return (event for _, event in Journal(self.path / EVENTS).lines(Event))
 
     def refresh(self) -> None:
-        """Derive catalog and samples where there are none, or where the journal has grown."""
-        if not self.is_fresh():
+        """Derive catalog and samples where there are none, or where the journal has grown.
+
+        In a temporary folder if it cannot be in this one. Raises ResultError.
+        """
+        if self.is_fresh():
+            return
+        try:
+            self.derive()
+        except ResultError as error:
+            cause = error.__cause__
+            if not isinstance(cause, OSError) or cause.errno not in _CANNOT_BE_WRITTEN:
+                raise
+            self._elsewhere = Path(tempfile.mkdtemp(prefix="wattio-derived-"))
+            weakref.finalize(self, shutil.rmtree, self._elsewhere, ignore_errors=True)
             self.derive()
 
     def is_fresh(self) -> bool:
         """Whether what is derived was derived from what raw/ holds now, by this version."""
         sizes = (_size(self.path / WINDOWS), _size(self.path / EVENTS))
         facts = _facts(*sizes, self._summary_digest())
-        return (self.path / "catalog.sqlite").is_file() and self._derived_from() == facts
+        return (self.place / "catalog.sqlite").is_file() and self._derived_from() == facts
 
     def has_grown(self) -> bool:
         """Whether the journal holds more than when catalog and samples were derived from it."""
@@ -112,7 +135,7 @@ class GovernorFolder:
 
     def _derived_from(self) -> dict[str, Any]:
         try:
-            content = json.loads((self.path / "derived.json").read_bytes())
+            content = json.loads((self.place / "derived.json").read_bytes())
         except (OSError, ValueError, RecursionError):
             return {}
         return content if isinstance(content, dict) else {}
@@ -120,9 +143,9 @@ class GovernorFolder:
     def derive(self) -> None:
         """Derive catalog and samples; they appear when they are whole. Raises ResultError."""
         try:
-            beside = Path(tempfile.mkdtemp(prefix=".derived-", dir=self.path))
+            beside = Path(tempfile.mkdtemp(prefix=".derived-", dir=self.place))
         except OSError as error:
-            raise ResultError(f"{self.path}: cannot be written: {error.strerror}") from error
+            raise ResultError(f"{self.place}: cannot be written: {error.strerror}") from error
         try:
             beside.chmod(0o755)
             (beside / "samples").mkdir()
@@ -134,7 +157,7 @@ class GovernorFolder:
             (beside / "derived.json").write_text(text, encoding="utf-8")
             self._move_in(beside)
         except OSError as error:
-            raise ResultError(f"{self.path}: cannot be written: {error.strerror}") from error
+            raise ResultError(f"{self.place}: cannot be written: {error.strerror}") from error
         finally:
             shutil.rmtree(beside, ignore_errors=True)
 
@@ -162,7 +185,7 @@ class GovernorFolder:
 
     def recorded(self) -> tuple[Recorded, Phase]:
         """What the catalog holds. Raises ResultError where it does not hold one iteration."""
-        path = self.path / "catalog.sqlite"
+        path = self.place / "catalog.sqlite"
         if not path.is_file():
             message = "nothing is derived yet; `wattio report` does it"
             raise ResultError(f"{self.path}: has no catalog.sqlite: {message}")
@@ -180,14 +203,14 @@ class GovernorFolder:
 
         The query calls them `windows`, or `judged` with the column `bounded`.
         """
-        files = str(self.path / "samples" / f"{self._identity()}-*.parquet").replace("'", "''")
+        files = str(self.place / "samples" / f"{self._identity()}-*.parquet").replace("'", "''")
         source = _SOURCE.format(files=files, stable=STABLE)
         try:
             with duckdb.connect() as connection:
                 connection.execute("SET threads = 1")
                 found = connection.execute(f"{source} {sql}").fetchnumpy()
         except duckdb.Error as error:
-            raise ResultError(f"{self.path / 'samples'}: cannot be read: {error}") from error
+            raise ResultError(f"{self.place / 'samples'}: cannot be read: {error}") from error
         return {
             name: column
             if column.dtype.kind == "O"
@@ -243,11 +266,11 @@ class GovernorFolder:
 
     def _move_in(self, beside: Path) -> None:
         """Put what was derived in place; the catalog comes last, as nothing counts without it."""
-        catalog = self.path / "catalog.sqlite"
+        catalog = self.place / "catalog.sqlite"
         catalog.unlink(missing_ok=True)
-        shutil.rmtree(self.path / "samples", ignore_errors=True)
+        shutil.rmtree(self.place / "samples", ignore_errors=True)
         for name in ("samples", "derived.json", "catalog.sqlite"):
-            (beside / name).replace(self.path / name)
+            (beside / name).replace(self.place / name)
 
 
 def _pieces(windows: Iterator[Window]) -> Iterator[list[Window]]:
