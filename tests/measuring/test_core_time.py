@@ -91,3 +91,5 @@ def test_what_stands_for_a_model_is_no_file() -> None:
     for name in ("estimate:host", "estimate:assumed", "estimate:host?root=/made"):
         assert asked.located_name(name, base) == name
     assert asked.located_name("estimate:own.toml", base) == "estimate:/studies/own.toml"
+    told = "csv:/studies/%23 1/a%23.csv?power=p%23"
+    assert asked.located_name("csv:a%23.csv?power=p%23", Path("/studies/# 1")) == told

@@ -184,6 +184,25 @@ def test_times_that_nobody_can_place_are_refused(start: str, says: str, tmp_path
         phase_file.read(path, ZoneInfo("Europe/Berlin"))
 
 
+@pytest.mark.parametrize("name", ["a#1.csv", "a?b.csv", "a%.csv", "a%23.csv", "csv:a.csv"])
+@pytest.mark.parametrize("columns", ["time,power", "time,A (W),B (W)"])
+def test_a_file_of_any_name_is_given_by_its_path(
+    name: str,
+    columns: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    values = ",5" * columns.count(",")
+    rows = "".join(f"{T0 + at}{values}\n" for at in range(10))
+    (tmp_path / name).write_text(f"{columns}\n{rows}")
+    monkeypatch.chdir(tmp_path)
+    assert called(name, "--json") == 0
+    (phase,) = json.loads(capsys.readouterr().out)["phases"]
+    assert phase["total"]["power_w_mean"] == pytest.approx(5 * columns.count(","))
+    assert len(phase["channels"]) == columns.count(",")
+
+
 def read(tmp_path: Path, text: str) -> list[Phase]:
     path = tmp_path / "phases"
     path.write_text(text)

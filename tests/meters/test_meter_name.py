@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wattio.errors import InputError
 from wattio.meters import kind_of, public_name
-from wattio.meters.name import parse
+from wattio.meters.name import of_file, parse
 
 
 def test_every_part_is_found() -> None:
@@ -26,6 +26,16 @@ def test_a_name_without_a_host_is_a_path() -> None:
     assert (parts.host, parts.path, parts.query) == (None, "package-0/dram", {"root": "/tmp/x"})
     assert parse("rapl:").path == ""
     assert parse("rapl:?").path == ""
+
+
+@pytest.mark.parametrize(
+    "path", ["/a#1.csv", "/a?b.csv", "a%.csv", "/a%23.csv", "/a b\tc\n@:+&=", ""]
+)
+def test_any_path_of_a_file_can_be_named(path: str) -> None:
+    for scheme in ("csv", "parquet", "estimate"):
+        assert parse(f"{of_file(scheme, path)}?root=/x").path == path
+    assert of_file("csv", "/data/a b.csv") == "csv:/data/a b.csv"
+    assert parse("hwmon:a%20b").path == "a%20b"
 
 
 @pytest.mark.parametrize(
@@ -70,7 +80,15 @@ def test_spans_of_time_have_a_unit_and_are_above_zero(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["csv:a\0b", "rapl:?root=%00", "snmp://a%00@h/x", "ipmi://u:p%00@h", "csv:a?%00=x"]
+    "name",
+    [
+        "csv:a\0b",
+        "rapl:?root=%00",
+        "snmp://a%00@h/x",
+        "ipmi://u:p%00@h",
+        "csv:a?%00=x",
+        "csv:a%00b",
+    ],
 )
 def test_a_nul_is_refused_however_it_is_written(name: str) -> None:
     """Decoded, it reached the system's calls: `ValueError: embedded null byte`, and a traceback."""

@@ -113,11 +113,12 @@ def _channels(given: tuple[str, ...]) -> tuple[dict[str, Channel], list[str]]:
 def _names(text: str) -> list[str]:
     """A meter's name for each column of power of a file that has several, or else for the file."""
     from wattio.meters import columns
+    from wattio.meters.name import of_file
 
     if text.partition(":")[0] in _SCHEMES and not Path(text).exists():
         return [text]
     if text.endswith(".parquet"):
-        return [f"parquet:{text}"]
+        return [of_file("parquet", text)]
     try:
         with Path(text).open(encoding="utf-8", errors="replace") as file:
             header = next((line for line in file if not columns.is_comment(line)), "")
@@ -125,10 +126,10 @@ def _names(text: str) -> list[str]:
         raise InputError(f"{text}: cannot be read: {getattr(error, 'strerror', error)}") from None
     several = columns.power_columns(header)
     if len(several) < 2:
-        return [f"csv:{text}"]
+        return [of_file("csv", text)]
     from urllib.parse import quote
 
-    return [f"csv:{text}?power={quote(name)}" for name in several]
+    return [f"{of_file('csv', text)}?power={quote(name)}" for name in several]
 
 
 def _stem(name: str) -> str:

@@ -3,7 +3,8 @@
     SCHEME:PATH?KEY=VALUE&...
     SCHEME://USER:PASSWORD@HOST:PORT/PATH?KEY=VALUE&...
 
-User, password and values are percent-decoded; a path is taken as it is written.
+User, password, values and the paths of files are percent-decoded; other paths are taken as they are
+written.
 """
 
 from __future__ import annotations
@@ -20,6 +21,12 @@ _SECRET_VALUE = re.compile(r"(?i)([?&][^=&]*(?:password|community|secret)=)[^&]*
 # The community that devices are delivered with is no secret, and worth seeing.
 _KNOWN_COMMUNITY = "public"
 _HIDDEN = "***"
+
+OF_FILES = ("csv", "parquet", "estimate")
+"""Schemes whose path is that of a file."""
+
+_IN_NAMES = re.compile(r"[%#?\x00-\x1f]")
+"""What a path cannot have in a name as it is."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +85,17 @@ def parse(name: str) -> Name:
     user = unquote(parts.username) if parts.username is not None else None
     password = unquote(parts.password) if parts.password is not None else None
     path = parts.path.removeprefix("/") if parts.netloc else parts.path
-    if any("\0" in part for part in (name, user or "", password or "", *query, *query.values())):
+    if parts.scheme in OF_FILES:
+        path = unquote(path, errors="surrogateescape")
+    texts = (name, user or "", password or "", path, *query, *query.values())
+    if any("\0" in text for text in texts):
         raise InputError(f'meter "{shown}": holds the character NUL')
     return Name(shown, user, password, parts.hostname, port, path, query)
+
+
+def of_file(scheme: str, path: str) -> str:
+    """The name of a meter that is a file: what has a meaning in names is percent-encoded."""
+    return f"{scheme}:{_IN_NAMES.sub(lambda found: f'%{ord(found[0]):02X}', path)}"
 
 
 def public_name(name: str) -> str:

@@ -10,13 +10,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from wattio.errors import InputError
 from wattio.files import document
 from wattio.kinds.measurement.schema import HostsEntry, MeasurementStudy, MeterEntry
 from wattio.meters import kind_of
+from wattio.meters.name import OF_FILES, of_file
 
-_FILES = ("csv", "parquet", "estimate")
 _NO_FILES = ("assumed", "host")
 """What stands for a model in the name of an estimate, beside its file."""
 
@@ -89,9 +90,9 @@ def located_name(name: str, base: Path) -> str:
     """A meter's name with its file's path made whole; other names as they are."""
     scheme, _, rest = name.partition(":")
     path, mark, query = rest.partition("?")
-    if scheme not in _FILES or not path or path in _NO_FILES:
+    if scheme not in OF_FILES or not path or path in _NO_FILES:
         return name
-    return f"{scheme}:{base / path}{mark}{query}"
+    return f"{of_file(scheme, str(base / unquote(path, errors='surrogateescape')))}{mark}{query}"
 
 
 def with_meter(
