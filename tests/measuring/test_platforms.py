@@ -303,7 +303,7 @@ Words = Callable[[Path, Path], tuple[str | Path, ...]]
         (lambda a, b: ("--platforms", f"a={a}", f"a={b}"), 'two are called "a"'),
         (lambda a, _: ("--platforms", a, "=x"), "is not NAME=FOLDER"),
         (lambda a, _: ("--platforms", a, "b=/nowhere"), "is not a result folder"),
-        (lambda a, b: (a, b, "--platforms", a, b), "no other result is taken"),
+        (lambda a, b: (a, b, "--platforms", a, b), "cannot be combined with another result"),
         (lambda a, b: (a, b, "--despite-options"), "are for --platforms"),
         (lambda a, _: (a,), "two results are compared"),
         (lambda a, b: ("--platforms", a, b, "--html", a), "is a folder; name a file"),

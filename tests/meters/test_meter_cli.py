@@ -188,7 +188,7 @@ def test_check_says_what_a_sensor_that_stands_still_is(
 ) -> None:
     assert run("check", sensor, "--span", "300 ms") == 1
     captured = capsys.readouterr()
-    assert "no step in power to be seen" in captured.out
+    assert "no rise in power was seen when all cores became busy" in captured.out
     assert "its power stood still" in captured.err
     assert run("check", sensor, "--span", "300 ms", "--json") == 1
     found: dict[str, Any] = json.loads(capsys.readouterr().out)

@@ -127,7 +127,7 @@ def test_places_of_programs() -> None:
 
 @pytest.mark.parametrize("text", ["", "-oProxyCommand=x", "netns:", "netns:-x", "a b", "a/b"])
 def test_what_is_no_host_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="is no host"):
+    with pytest.raises(InputError, match="is not a host"):
         hosts.parse(text)
 
 

@@ -261,7 +261,7 @@ def test_missing_programs_are_named_with_how_to_get_them(monkeypatch: pytest.Mon
         (("--runtime", "5"), "unit"),
         (("--runtime", "1 ms"), "below 1 s"),
         (("--repetitions", "0"), "below 1"),
-        (("--server", "a b"), "is no host"),
+        (("--server", "a b"), "is not a host"),
         (("--server", "s1", "--server", "s1"), "twice"),
         (("peak.toml", "--full"), "give it alone"),
         (("/no/such/peak.toml",), "cannot be read"),

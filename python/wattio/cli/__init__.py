@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` itself takes its time to load.
     from cyclopts import App
 
+EXIT_DONE = 0
 EXIT_PROBLEM = 1
 EXIT_BAD_INPUT = 2
 EXIT_STOPPED = 130

@@ -63,5 +63,5 @@ def attach(
         output.print_json({"result": str(result), "meter": entry.shown, "samples": count})
     else:
         text = f"{count} samples of {entry.shown} joined {result}; see: wattio report {result}"
-        output.console().print(text, markup=False, highlight=False, soft_wrap=True)
+        output.say(text)
     return 0

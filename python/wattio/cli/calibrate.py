@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from wattio.calibration.fit import CalibrationFailed
-from wattio.cli import output
+from wattio.cli import EXIT_DONE, EXIT_PROBLEM, output
 from wattio.cli.calibrate_target import EPILOGUE, target
 from wattio.cli.ended_by_signals import ended_by_signals
 from wattio.cli.load_options import Quantity
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from wattio.cli.calibrate_options import Asked
     from wattio.recording import Recorder
 
-EXIT_DONE = 0
-EXIT_PROBLEM = 1
 
 _DATA = ".data"
 """The folder beside a model is named so."""
@@ -111,7 +109,7 @@ def power(
     repeat
         How often each setting is visited.
     seed
-        Of the order.
+        Seed for the order of the settings.
     frequency_max
         Highest frequency of a core, where the host does not tell it.
     source
@@ -155,7 +153,8 @@ def power(
         _measure(asked, data, out, quiet=as_json)
         return _fit(data, out, as_json)
     except (HostError, CalibrationFailed, MeterLost, MeterRefused) as error:
-        return _complain(str(error))
+        output.complain(str(error))
+        return EXIT_PROBLEM
 
 
 def _measure(asked: Asked, data: DataFolder, out: Path, *, quiet: bool) -> None:
@@ -232,7 +231,8 @@ def _fit(data: DataFolder, out: Path, as_json: bool) -> int:
     try:
         found = fit(data.points(), model_file.assumed_io_w())
     except CalibrationFailed as error:
-        return _complain(f"{error}; what was measured is kept in {data.path}")
+        output.complain(f"{error}; what was measured is kept in {data.path}")
+        return EXIT_PROBLEM
     model_file.write(out, model_file.text(found, record))
     calibrate_tables.show(found, record, out, data, as_json=as_json)
     return EXIT_DONE if found.is_good else EXIT_PROBLEM
@@ -246,8 +246,3 @@ def _kept(data: DataFolder) -> Iterator[None]:
     finally:
         if not data.remove_if_empty():
             data.keep_samples()
-
-
-def _complain(text: str) -> int:
-    output.messages().print(f"wattio: {text}", markup=False, highlight=False, soft_wrap=True)
-    return EXIT_PROBLEM

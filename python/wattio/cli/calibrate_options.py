@@ -116,7 +116,7 @@ def _cores(text: str | None, host: Host) -> tuple[int, ...]:
     found = set()
     for word in _words(text):
         if not word.isascii() or not word.isdigit() or not 1 <= int(word[:9]) <= host.cores:
-            raise InputError(f'--cores: "{word}"; allowed are whole numbers of 1 to {host.cores}')
+            raise InputError(f'--cores: "{word}"; allowed are whole numbers from 1 to {host.cores}')
         found.add(int(word))
     if found != {host.cores} and "cores" in host.lacks:
         raise HostError(f"--cores: {host.lacks['cores']}")
@@ -131,10 +131,10 @@ def _loads(text: str) -> tuple[float, ...]:
         except ValueError:
             load = -1.0
         if not 0 <= load <= 1:
-            raise InputError(f'--loads: "{word}"; allowed are numbers of 0 to 1')
+            raise InputError(f'--loads: "{word}"; allowed are numbers from 0 to 1')
         found.add(load)
     if not found:
-        raise InputError("--loads: names none; allowed are numbers of 0 to 1, with commas")
+        raise InputError("--loads: is empty; allowed are numbers from 0 to 1, separated by commas")
     return tuple(sorted(found))
 
 

@@ -40,10 +40,10 @@ def plan(asked: Asked, as_json: bool) -> int:
         output.print_json({"points": entries, "seconds": total_s, "not_swept": asked.lacks})
         return 0
     for number, setting in enumerate(settings, start=1):
-        _say(f"{number:4}  {setting.name}")
+        output.say(f"{number:4}  {setting.name}")
     for name, why in asked.lacks.items():
-        _say(f"not swept: {name}: {why}")
-    _say(f"{len(settings)} points, about {total_s / 60:.1f} min")
+        output.say(f"not swept: {name}: {why}")
+    output.say(f"{len(settings)} points, about {total_s / 60:.1f} min")
     return 0
 
 
@@ -89,29 +89,29 @@ def show(fit: Fit, record: Record, out: Path, data: DataFolder, *, as_json: bool
         output.print_json(told)
         return
     output.console().print(_table(fit))
-    _say(
+    output.say(
         f"R^2 {fit.r_squared:.5f} over {len(fit.points)} points; residuals deviate by"
         f" {fit.deviation_w:.3g} W; intervals: {INTERVALS}"
     )
     if not fit.is_good:
-        _say(
+        output.say(
             f"POOR FIT: R^2 is not above {R_SQUARED_ASKED}: this model is written and marked, and"
             " not to be trusted; look at the residuals, and at what else ran on the host"
         )
     for name, why in record.lacks.items():
-        _say(f"not swept: {name}: {why}")
+        output.say(f"not swept: {name}: {why}")
     if fit.idle_use is not None and fit.idle_use > IDLE_USE_MOST:
-        _say(
+        output.say(
             f"NOT IDLE: at the idle points the cores were busy for {output.share(fit.idle_use)} of"
             " their time; end what else runs, for coefficients that can be told apart"
         )
     _say_drift(fit)
-    _say("largest residuals (measured less fitted):")
+    output.say("largest residuals (measured less fitted):")
     pairs = sorted(zip(fit.points, fit.residuals_w, strict=True), key=lambda pair: -abs(pair[1]))
     for point, residual_w in pairs[:WORST]:
-        _say(f"  {residual_w:+8.3f} W  point {point.number + 1}: {_setting(point).name}")
-    _say(f"model: {out}")
-    _say(f"data: {data.path}")
+        output.say(f"  {residual_w:+8.3f} W  point {point.number + 1}: {_setting(point).name}")
+    output.say(f"model: {out}")
+    output.say(f"data: {data.path}")
 
 
 def _table(fit: Fit) -> Table:
@@ -132,15 +132,15 @@ def _table(fit: Fit) -> Table:
 
 def _say_drift(fit: Fit) -> None:
     if fit.drift is None:
-        _say("too few idle points to see a drift")
+        output.say("too few idle points to see a drift")
     elif fit.drift.matters:
-        _say(
+        output.say(
             f"DRIFT: the idle points went by {fit.drift.watts:+.3g} W"
             f" ({fit.drift.low_w:+.3g} to {fit.drift.high_w:+.3g}) over the sweep: let the host"
             " warm up, or settle longer"
         )
     else:
-        _say(f"no drift that matters: {fit.drift.watts:+.3g} W over the sweep")
+        output.say(f"no drift that matters: {fit.drift.watts:+.3g} W over the sweep")
 
 
 def _told(fit: Fit, record: Record, out: Path, data: DataFolder) -> dict[str, Any]:
@@ -188,7 +188,3 @@ def _told(fit: Fit, record: Record, out: Path, data: DataFolder) -> dict[str, An
 
 def _setting(point: Point) -> Setting:
     return Setting(point.frequency_hz, point.cores, point.load, point.readers, point.is_idle)
-
-
-def _say(text: str) -> None:
-    output.console().print(text, markup=False, highlight=False, soft_wrap=True)

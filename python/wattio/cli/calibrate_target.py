@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from wattio.calibration.fit import CalibrationFailed
-from wattio.cli import output
+from wattio.cli import EXIT_DONE, EXIT_PROBLEM, output
 from wattio.cli.ended_by_signals import ended_by_signals
 from wattio.cli.load_options import Quantity, quantity, seconds
 from wattio.cli.out_path import writable
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from wattio.calibration.target.governed import Foreseen
     from wattio.calibration.target.sweep import Settings
 
-EXIT_DONE, EXIT_PROBLEM = 0, 1
 DATA = ".data"
 """The folder beside a description is named so."""
 
@@ -159,7 +158,8 @@ def target(
         _measure(settings, design, data, out, quiet=as_json)
     except (HostError, SystemFailed, WorkloadFailed) as error:
         kept = f"; the points so far are in {data.path}, for --from" if data.path.exists() else ""
-        return _complain(f"{error}{kept}")
+        output.complain(f"{error}{kept}")
+        return EXIT_PROBLEM
     return _fit(data, out, as_json=as_json)
 
 
@@ -227,7 +227,8 @@ def _fit(data: DataFolder, out: Path, *, as_json: bool) -> int:
     try:
         found = fit([point for point in points if not point.held_out], record.reactors)
     except CalibrationFailed as error:
-        return _complain(f"{error}; what was measured is kept in {data.path}")
+        output.complain(f"{error}; what was measured is kept in {data.path}")
+        return EXIT_PROBLEM
     write(out, description.text(found, record))
 
     def saturated(point: Point) -> float:
@@ -270,8 +271,3 @@ def _bytes(option: str, text: Quantity, least: int) -> int:
         allowed = f"{least // _MIB} MiB to 1 TiB, in whole MiB"
         raise InputError(f'{option}: "{text}"; allowed is {allowed}')
     return int(value)
-
-
-def _complain(text: str) -> int:
-    output.messages().print(f"wattio: {text}", markup=False, highlight=False, soft_wrap=True)
-    return EXIT_PROBLEM

@@ -28,9 +28,9 @@ def plan(design: Design, *, as_json: bool) -> int:
         output.print_json({"loads": entries, "repeat": design.repeat, "seconds": design.seconds})
         return 0
     for number, load in enumerate(loads, start=1):
-        _say(f"{number:4}  {load.name}")
+        output.say(f"{number:4}  {load.name}")
     times = "" if design.repeat == 1 else f", {design.repeat} times in another order"
-    _say(f"{len(loads)} loads{times}, about {design.seconds / 60:.1f} min")
+    output.say(f"{len(loads)} loads{times}, about {design.seconds / 60:.1f} min")
     return 0
 
 
@@ -88,12 +88,12 @@ def show(
         )
     output.console().print(table)
     waking = fit.waking
-    _say(
+    output.say(
         f"a sleeping reactor: {waking.wait_us:.1f} us until it runs, {waking.work_us:.1f} us of"
         f" work to wake, {waking.cold_us:.1f} us more after long sleep (63 % of them after"
         f" {waking.cooling_us:.0f} us); {fit.network_us:.1f} us for the rest of the way"
     )
-    _say(
+    output.say(
         f"median residual: processor time {fit.demand_error:.1%}, latency {fit.latency_error:.1%}"
         f" over {len(fit.residuals)} points"
     )
@@ -101,8 +101,8 @@ def show(
         _compared(compared)
     if foreseen:
         _foreseen(foreseen)
-    _say(f"description: {out}")
-    _say(f"data: {data.path}")
+    output.say(f"description: {out}")
+    output.say(f"data: {data.path}")
 
 
 def _compared(compared: Sequence[Compared]) -> None:
@@ -138,15 +138,15 @@ def _compared(compared: Sequence[Compared]) -> None:
         )
     output.console().print(table)
     off = [one for one in compared if not one.is_within]
-    _say(
+    output.say(
         f"{len(compared) - len(off)} of {len(compared)} loads within {BOUND:.0%} in both; measured"
         " values are medians over the quieter half of the repetitions, in the windows in which"
         " neither the server nor the client was kept waiting for a core (quiet: how many of them)"
     )
     for name in dict.fromkeys(one.why for one in off):
-        _say(f"off, {name}: {WHY[name]}")
+        output.say(f"off, {name}: {WHY[name]}")
     if off:
-        _say("an idle host tells more: repeat there (--repeat 5) before the model is blamed")
+        output.say("an idle host tells more: repeat there (--repeat 5) before the model is blamed")
 
 
 def _foreseen(foreseen: Sequence[Foreseen]) -> None:
@@ -176,13 +176,15 @@ def _foreseen(foreseen: Sequence[Foreseen]) -> None:
         table.add_row(*cells, f"{m.wait_share:.0%}")
     output.console().print(table)
     within = sum(one.is_within for one in foreseen)
-    _say(
+    output.say(
         f"{within} of {len(foreseen)} within {BOUND:.0%} in all three; waited: time that reactors"
         " were kept waiting for a core, in cores"
     )
     disturbed = sum(one.is_disturbed and not one.is_within for one in foreseen)
     if disturbed:
-        _say(f"off, {HOST}: {disturbed} of them had reactors wait for more than {WAITED_MOST:.0%}")
+        output.say(
+            f"off, {HOST}: {disturbed} of them had reactors wait for more than {WAITED_MOST:.0%}"
+        )
 
 
 def _table(title: str, first: str, *headings: str) -> Table:
@@ -241,7 +243,3 @@ def _of_4_kib(demands: Mapping[str, Demand]) -> dict[str, dict[str, float]]:
         kind: {"us": demand.at(4096), "us_per_4_kib": demand.us_per_byte * 4096}
         for kind, demand in demands.items()
     }
-
-
-def _say(text: str) -> None:
-    output.console().print(text, markup=False, highlight=False, soft_wrap=True)

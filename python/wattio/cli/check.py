@@ -28,7 +28,7 @@ Exit code 2 where a file cannot be used.""",
 
 @app.default
 def check(*files: Path, as_json: Annotated[bool, Parameter("--json", negative="")] = False) -> int:
-    """Check files without running them; what a file is shows by its content.
+    """Check files without running them; the kind of file is detected from its content.
 
     A study has [study], a profile [profile], a policy file [policy] with a name and [settings],
     a server description [cores], a configuration of wattiod [latency] or [[application]], one of

@@ -51,7 +51,7 @@ def compare(
     html: Path | None = None,
     as_json: Annotated[bool, Parameter("--json", negative="")] = False,
 ) -> int:
-    """Compare two results metric by metric: second over first, and what of it is beyond noise.
+    """Compare two results: the ratio of second to first, and which differences exceed noise.
 
     Repetitions are compared by Welch's t test of the logarithm of the ratio of means, simulated
     seeds that both have by the paired one, each with its 95 % interval. The p values of all metrics
@@ -89,7 +89,7 @@ def compare(
     """
     if platforms is not None:
         if first is not None:
-            raise InputError(f"{first}: with --platforms no other result is taken")
+            raise InputError(f"{first}: --platforms cannot be combined with another result")
         from wattio.cli import platforms as several
 
         return several.compare(

@@ -197,4 +197,4 @@ def _show(found: list[Evaluated], bad: list[str]) -> None:
         text = f"wattio: {len(bad)} lines could not be read, the first: {bad[0]}"
         if len(bad) == 1:
             text = f"wattio: one line could not be read: {bad[0]}"
-        output.messages().print(text, markup=False, highlight=False, soft_wrap=True)
+        output.note(text)

@@ -9,13 +9,10 @@ from cyclopts import App, Parameter
 from rich.table import Table
 from rich.text import Text
 
-from wattio.cli import output
+from wattio.cli import EXIT_DONE, EXIT_PROBLEM, output
 from wattio.cli.hpcio_calibrate import calibrate
 from wattio.cli.hpcio_run import run
 from wattio.cli.out_path import writable
-
-EXIT_DONE = 0
-EXIT_PROBLEM = 1
 
 AsJson = Annotated[bool, Parameter("--json", negative="")]
 
@@ -79,7 +76,7 @@ def prefix() -> int:
     """Print the folder that libwattio_io lies in, for programs in C and Fortran."""
     from wattio.hpcio import library
 
-    output.console().print(str(library.prefix()), markup=False, highlight=False, soft_wrap=True)
+    output.say(str(library.prefix()))
     return EXIT_DONE
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from rich.table import Table
 
-from wattio.cli import output
+from wattio.cli import EXIT_DONE, EXIT_PROBLEM, output
 from wattio.cli.out_path import writable
 from wattio.errors import InputError
 from wattio.files.whole import write_whole
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from wattio.models.calibrate import Calibration
     from wattio.models.validate import Score, Validation
 
-EXIT_DONE = 0
-EXIT_PROBLEM = 1
 
 Folders = Annotated[tuple[Path, ...], Parameter(consume_multiple=True, negative="")]
 

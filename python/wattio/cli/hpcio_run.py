@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from wattio.cli import output
+from wattio.cli import EXIT_DONE, EXIT_PROBLEM, output
 from wattio.errors import InputError, WorkloadFailed
 from wattio.meters.meter import MeterLost
 from wattio.signals import ENDING, handled
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from wattio.workloads.hpcio import Options
     from wattio.workloads.hpcio_output import Report
 
-EXIT_DONE = 0
-EXIT_PROBLEM = 1
 
 DUMPS = "dumps"
 RAW = "run"
@@ -145,7 +143,7 @@ def run(
         with _raw_folder(out) as raw:
             measured = _measure(options, out, raw, meter or found_here(), quiet=as_json)
     except (WorkloadFailed, MeterLost) as error:
-        _complain(str(error))
+        output.complain(str(error))
         return EXIT_PROBLEM
     report = measured.result
     places = {"dumps_folder": str(out / DUMPS), "raw": str(raw)}
@@ -154,13 +152,9 @@ def run(
     try:
         showing.keep(told, raw)
     except OSError as error:
-        _complain(f"{raw / showing.RESULT}: cannot be written: {error.strerror}")
+        output.complain(f"{raw / showing.RESULT}: cannot be written: {error.strerror}")
         return EXIT_PROBLEM
     return EXIT_PROBLEM if report.errors() else EXIT_DONE
-
-
-def _complain(message: str) -> None:
-    output.messages().print(f"wattio: {message}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _options(given: dict[str, Any]) -> Options:

@@ -29,9 +29,9 @@ def show(run: Metered[Report], found: dict[str, Any], *, as_json: bool) -> None:
         output.print_json(found)
     else:
         output.console().print(_table(run))
-        _say(f"dumps: {found['dumps_folder']}")
+        output.note(f"dumps: {found['dumps_folder']}")
     for text in run.result.errors():
-        _say(f"FAILED: {text}")
+        output.note(f"FAILED: {text}")
 
 
 def keep(found: dict[str, Any], raw: Path) -> None:
@@ -172,7 +172,3 @@ def _energy_rows(energy: Energy, dumps: int) -> Iterator[tuple[str, str]]:
 def _spread(spread: Spread) -> str:
     parts = ((name, getattr(spread, name)) for name in ("mean", "p99", "max"))
     return ", ".join(f"{name} {output.number(1e3 * v)} ms" for name, v in parts if v is not None)
-
-
-def _say(message: str) -> None:
-    output.messages().print(message, markup=False, highlight=False, soft_wrap=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from wattio.cli import output
+from wattio.cli import EXIT_DONE, output
 from wattio.errors import InputError, ResultError
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from wattio.workloads.imported import Imported
     from wattio.workloads.workload import Operation
 
-EXIT_DONE = 0
 
 AsJson = Annotated[bool, Parameter("--json", negative="")]
 

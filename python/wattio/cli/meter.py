@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 from rich.table import Table
 
-from wattio.cli import output
+from wattio.cli import EXIT_DONE, EXIT_PROBLEM, output
 from wattio.errors import InputError
 
 if TYPE_CHECKING:
     from wattio.recording.check import Check
 
-EXIT_DONE = 0
-EXIT_PROBLEM = 1
 
 _HELP = "Power meters: list, read, record, check and serve them."
 
@@ -110,9 +108,9 @@ def read(name: str, /, *, as_json: Json = False) -> int:
         return EXIT_DONE
     power = "no power" if reading.power_w is None else f"{output.number(reading.power_w)} W"
     notes = [note for note in (_label(facts.estimate), facts.what) if note]
-    _say(f"{power}  ({', '.join(notes)})")
+    output.say(f"{power}  ({', '.join(notes)})")
     if facts.untried:
-        _note(f"this kind of meter was never tried on {facts.untried}")
+        output.complain(f"this kind of meter was never tried on {facts.untried}")
     return EXIT_DONE
 
 
@@ -207,7 +205,7 @@ def check(name: str, /, *, span: str = "10 s", as_json: Json = False) -> int:
     else:
         output.console().print(_check_table(found))
     for problem in found.problems:
-        _note(problem)
+        output.complain(problem)
     return EXIT_PROBLEM if found.problems else EXIT_DONE
 
 
@@ -245,7 +243,7 @@ def ptdaemon(
         closing(Feed(lambda: open_meter(source))) as feed,
         Server(feed, host, port) as server,
     ):
-        _say(f"{feed.facts.name} is served on {host}:{server.port}")
+        output.say(f"{feed.facts.name} is served on {host}:{server.port}")
         server.serve_forever()
     return EXIT_DONE
 
@@ -277,7 +275,7 @@ def _check_rows(found: Check) -> list[tuple[str, str]]:
     what = found.facts.what
     rows = [
         ("what", f"{what} ({_label(True)})" if found.facts.estimate else what),
-        ("power", f"{output.number(found.power_w_mean)} W on the mean"),
+        ("power", f"{output.number(found.power_w_mean)} W on average"),
         (
             "readings",
             f"{timing.samples:,}, {output.number(timing.period_ms_median)} ms apart, jitter p99"
@@ -288,11 +286,11 @@ def _check_rows(found: Check) -> list[tuple[str, str]]:
             f"{updates.changes:,}, {output.number(updates.period_ms_median)} ms apart"
             f" (p10 {output.number(updates.period_ms_p10)},"
             f" p90 {output.number(updates.period_ms_p90)});"
-            f" it says {output.number(found.facts.period_s * 1e3)} ms of itself",
+            f" it reports a period of {output.number(found.facts.period_s * 1e3)} ms",
         ),
     ]
     if step is None:
-        rows.append(("lag", "no step in power to be seen when all cores of this machine get busy"))
+        rows.append(("lag", "no rise in power was seen when all cores became busy"))
     else:
         rows.append(
             (
@@ -311,11 +309,3 @@ def _plain_table(*columns: str) -> Table:
     for column in columns:
         table.add_column(column, overflow="fold")
     return table
-
-
-def _say(text: str) -> None:
-    output.console().print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def _note(text: str) -> None:
-    output.messages().print(f"wattio: {text}", markup=False, highlight=False, soft_wrap=True)

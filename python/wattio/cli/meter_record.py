@@ -100,7 +100,7 @@ def _wait(
 def write_kept(folder: Path, out: Path, write: Writer) -> None:
     """Write what was recorded into a folder that an error left. Raises ResultError."""
     write(out, journal.read_folder(folder))
-    output.console().print(str(out), markup=False, highlight=False, soft_wrap=True)
+    output.say(str(out))
 
 
 @contextlib.contextmanager

@@ -56,7 +56,7 @@ def study(
         for known, folder in shipped.studies().items():
             head = document.read(folder / "study.toml").content["study"]
             text = f"{known:15} {head['kind']:12} {head['description']}"
-            output.console().print(text, markup=False, highlight=False, soft_wrap=True)
+            output.say(text)
         return 0
     example = shipped.studies().get(source)
     if example is None:
@@ -67,8 +67,8 @@ def study(
         copy.parent.mkdir(parents=True, exist_ok=True)
         text = file.read_text(encoding="utf-8")
         copy.write_text(_renamed(text, source, target), encoding="utf-8")
-    _say(f"{target / 'study.toml'}: made from {source}; change it, then:")
-    _say(f"  wattio check {target}\n  wattio run {target}")
+    output.say(f"{target / 'study.toml'}: made from {source}; change it, then:")
+    output.say(f"  wattio check {target}\n  wattio run {target}")
     return 0
 
 
@@ -91,8 +91,8 @@ def server(name: Path, /, *, source: Annotated[str, Parameter("--from")] = "smal
     target = _free(name.with_name(f"{name.name.removesuffix('.toml')}.toml"), "")
     text = re.sub(r'(?m)^name = ".*"$', f'name = "{target.stem}"', built_in[source], count=1)
     target.write_text(text, encoding="utf-8")
-    _say(f"{target}: made from {source}; change it, then:")
-    _say(f"  wattio check {target}\n  wattio simulate --server {target}")
+    output.say(f"{target}: made from {source}; change it, then:")
+    output.say(f"  wattio check {target}\n  wattio simulate --server {target}")
     return 0
 
 
@@ -115,7 +115,3 @@ def _renamed(text: str, source: str, target: Path) -> str:
     named = re.sub(rf'(?m)^name = "{re.escape(source)}"$', f'name = "{target.name}"', text, count=1)
     command = re.compile(rf"(?m)^(# .*wattio \w+) {re.escape(source)}\b")
     return command.sub(lambda found: f"{found[1]} {target}", named)
-
-
-def _say(text: str) -> None:
-    output.console().print(text, markup=False, highlight=False, soft_wrap=True)

@@ -76,6 +76,21 @@ def messages() -> Screen:
     return Screen(stderr=True)
 
 
+def say(text: str) -> None:
+    """A line of the result, on standard output, as it is and however long."""
+    console().print(text, highlight=False, soft_wrap=True)
+
+
+def note(text: str) -> None:
+    """A line that is not of the result, on standard error, as it is and however long."""
+    messages().print(text, highlight=False, soft_wrap=True)
+
+
+def complain(text: str) -> None:
+    """The same of something that went wrong, which names the program."""
+    note(f"wattio: {text}")
+
+
 def busy(text: str) -> AbstractContextManager[object]:
     """A sign on a terminal that something takes a while, while in this context."""
     screen = messages()

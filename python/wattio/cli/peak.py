@@ -18,7 +18,7 @@ from rich.text import Text
 
 from wattio import shipped
 from wattio.analysis.peak import QUANTITIES, RULES, Limit, Rule
-from wattio.cli import output
+from wattio.cli import EXIT_PROBLEM, output
 from wattio.cli.load_options import Quantity, seconds
 from wattio.cli.out_path import writable
 from wattio.errors import HostError, InputError, WorkloadFailed
@@ -30,7 +30,6 @@ from wattio.signals import ENDING, handled
 if TYPE_CHECKING:
     from wattio.peak.measure import Note, Settings, Targets
 
-EXIT_PROBLEM = 1
 
 app = App(
     name="peak",
@@ -85,8 +84,8 @@ def peak(
         Other end of the network: a host where `iperf3 -s` runs (HOST or HOST:PORT), `loopback`, or
         netns:NAME (a network namespace, where one is started); once for each server.
     client
-        Host whose memory is measured and from which the network is: localhost, netns:NAME, or a
-        name for ssh; once for each client.
+        Host whose memory is measured, and from which the network is measured: localhost,
+        netns:NAME, or a name for ssh; once for each client.
     memory_folder
         Folder on tmpfs of every client.
     memory
@@ -110,7 +109,7 @@ def peak(
     measuring = (device_folder, server, client, runtime, repetitions, full or None, out)
     if file is not None:
         if any(measuring):
-            raise InputError("a file is computed from, not measured: give it alone")
+            raise InputError("with a file nothing is measured: give it alone")
         content = from_document(document.read(shipped.located(file)))
         return _show(content, [], rule, as_json)
     if out is not None:

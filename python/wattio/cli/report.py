@@ -58,7 +58,7 @@ def report(
         files = sorted(str(path) for path in page.parent.iterdir() if path != page)
         output.print_json({"report": str(page), "files": files})
     else:
-        output.console().print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
+        output.say(f"report: {page}")
     return 0
 
 

@@ -223,7 +223,7 @@ def show_plan(plan: MeasurementPlan, lacking: list[str], whole: list[str], as_js
     lines = [f"lacking: {what}" for what in lacking]
     lines += [f"lacking without --scale: {what}" for what in whole]
     for line in lines:
-        output.messages().print(line, highlight=False, soft_wrap=True)
+        output.note(line)
     return 1 if lacking else 0
 
 

@@ -1,4 +1,4 @@
-"""`wattio trace`: what a block trace holds, how hard it presses, another form of it, a new one."""
+"""`wattio trace`: what a block trace holds and how heavy its load is; converting and recording."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cyclopts import App, Parameter
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from wattio import _core, shipped
-from wattio.cli import output, trace_tables
+from wattio.cli import EXIT_DONE, EXIT_PROBLEM, output, trace_tables
 from wattio.cli.load_options import (
     RATE_SCALE,
     SPAN_S_LEAST,
@@ -28,20 +28,16 @@ from wattio.cli.out_path import writable
 from wattio.errors import Cancelled, InputError
 from wattio.signals import ENDING, handled
 
-EXIT_DONE = 0
-EXIT_PROBLEM = 1
-EXIT_BAD_INPUT = 2
-
 Form = Literal["wtrace", "msr", "vscsi", "fio2", "fio3"]
 
 app = App(
     name="trace",
     help="Look into block traces, convert and record them.",
     help_format="markdown",
-    help_epilogue="""Read are CloudPhysics vscsi, MSR Cambridge, DiskSim, HP SRT, Alibaba, Tencent,
+    help_epilogue="""It reads CloudPhysics vscsi, MSR Cambridge, DiskSim, HP SRT, Alibaba, Tencent,
 SYSTOR '17, SPC, FIU, fio iolog 2 and 3, blkparse text and wattio's own wtrace; plain or compressed
-with gz, xz or zst. The format is found by the content, or named by `--format`. Any other text of
-rows and columns is read when `--columns` says what they hold.
+with gz, xz or zst. The format is detected from the content, or named by `--format`. Any other text
+of rows and columns is read when `--columns` says what they hold.
 
 **Examples**
 
@@ -210,7 +206,7 @@ def convert(
             progress,
             **keywords,
         )
-    _say(f"{ios:,} requests, {target.stat().st_size:,} bytes: {target}")
+    output.note(f"{ios:,} requests, {target.stat().st_size:,} bytes: {target}")
     return EXIT_DONE
 
 
@@ -247,17 +243,13 @@ def record(*, device: str, duration: str, out: Path, to: Form = "wtrace") -> int
         with _recording_bar(device, duration_s) as watch:
             done = record_trace(device, duration_s, out, to, watch)
     except (RecordingError, TracefsError) as error:
-        _say(f"wattio: {error}")
+        output.complain(str(error))
         return EXIT_PROBLEM
     if done.stopped:
-        _say(f"stopped after {done.elapsed_s:.1f} s of {duration_s:g} s; what came is kept")
+        output.note(f"stopped after {done.elapsed_s:.1f} s of {duration_s:g} s; what came is kept")
     apart = f"{done.flushes:,} flushes, {done.discards:,} discards, {done.others:,} others"
-    _say(f"{done.ios:,} requests in {done.elapsed_s:.1f} s ({apart} left out): {out}")
+    output.note(f"{done.ios:,} requests in {done.elapsed_s:.1f} s ({apart} left out): {out}")
     return EXIT_DONE
-
-
-def _say(message: str) -> None:
-    output.messages().print(message, highlight=False, soft_wrap=True)
 
 
 @contextlib.contextmanager

@@ -37,11 +37,11 @@ class Host:
 
 
 def parse(text: str) -> Host:
-    """A host by its name. Raises InputError for what is no name."""
+    """A host by its name. Raises InputError for what is not a name."""
     name = text.removeprefix(NAMESPACE)
     # What begins with a dash would be an option to ssh and others.
     if not _NAME.match(name):
         raise InputError(
-            f'"{text}" is no host: allowed are {LOCAL}, {NAMESPACE}NAME, and names of hosts'
+            f'"{text}" is not a host: allowed are {LOCAL}, {NAMESPACE}NAME, and names of hosts'
         )
     return Host(text)

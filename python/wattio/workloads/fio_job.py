@@ -124,7 +124,7 @@ def _sections(text: str, name: str) -> list[Section]:
         if not stripped or stripped.startswith(_COMMENT):
             continue
         if "\0" in stripped:
-            raise InputError(f"{name}:{number}: is no text: it holds a zero byte")
+            raise InputError(f"{name}:{number}: is not a text file: it contains a NUL byte")
         if header := _HEADER.fullmatch(stripped):
             heads.append((header[1], []))
         elif not heads:

@@ -128,7 +128,7 @@ def _columns(path: Path) -> dict[str, str]:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise InputError(f"{path!s}: is no path of a file: {error}") from error
+        raise InputError(f"{path!s}: cannot be the path of a file: {error}") from error
     if not head.strip():
         raise InputError(f"{path}: is empty")
     fields = head.split(b"\n", 1)[0].count(b",") + 1
