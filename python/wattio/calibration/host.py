@@ -12,6 +12,7 @@ from pathlib import Path
 from wattio import clock
 from wattio.analysis.cores import Look, polled, shares
 from wattio.errors import HostError
+from wattio.files.small import text_or_empty
 from wattio.knobs.knobs import KNOBS
 from wattio.meters.estimate import look_here, parse_stat
 
@@ -65,7 +66,7 @@ def look(root: Path = Path("/")) -> Host:
         lacks["frequency"] = need
     need = _missing(root, "cpu.cores")
     switches = sorted(root.glob(KNOBS["cpu.cores"].files))
-    if need is None and any(_text(path) != "1" for path in switches):
+    if need is None and any(text_or_empty(path) != "1" for path in switches):
         need = "some cores are off already; which of them may come on is not known"
     if need is not None:
         lacks["cores"] = need
@@ -154,7 +155,7 @@ def _frequencies(root: Path) -> tuple[float, ...]:
     """What cores can be set to, in Hz: the driver's steps, or an even spread where it has none."""
     steps: set[float] = set()
     for policy in sorted((root / _CPU / "cpufreq").glob("policy*")):
-        words = _text(policy / "scaling_available_frequencies").split()
+        words = text_or_empty(policy / "scaling_available_frequencies").split()
         found = [int(word) * 1e3 for word in words if re.fullmatch(r"[0-9]{1,12}", word)]
         least, most = (
             _kilohertz(policy / "cpuinfo_min_freq"),
@@ -175,7 +176,7 @@ def _frequency_max(root: Path) -> float | None:
         if (khz := _kilohertz(path))
     ]
     said = re.findall(
-        r"(?m)^cpu MHz\s*:\s*([0-9]{1,6}(?:\.[0-9]{1,6})?)$", _text(root / "proc/cpuinfo")
+        r"(?m)^cpu MHz\s*:\s*([0-9]{1,6}(?:\.[0-9]{1,6})?)$", text_or_empty(root / "proc/cpuinfo")
     )
     found = tops or [float(mhz) * 1e6 for mhz in said]
     return max(found, default=0.0) or None
@@ -187,7 +188,7 @@ def _phi(root: Path, core: int, frequency_max_hz: float) -> float:
 
 
 def _kilohertz(path: Path) -> int | None:
-    text = _text(path)
+    text = text_or_empty(path)
     return int(text) if re.fullmatch(r"[0-9]{1,12}", text) else None
 
 
@@ -197,14 +198,6 @@ def _spread(values: tuple[float, ...], most: int) -> tuple[float, ...]:
         return values
     last = len(values) - 1
     return tuple(values[round(at * last / (most - 1))] for at in range(most))
-
-
-def _text(path: Path) -> str:
-    """What a file says; nothing where it cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""
 
 
 def _needed(path: Path) -> str:

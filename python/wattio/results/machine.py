@@ -17,6 +17,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from wattio.files.small import text_if_any
+
 _PROGRAMS = {
     "chromium": "browser tests of the report",
     "cc": "the workload compile",
@@ -119,8 +121,8 @@ def _frequency(root: Path) -> Finding:
     if not policies:
         return Finding("cpufreq", False, "no cpufreq policies in /sys", need)
     first = policies[0]
-    driver = _text(first / "scaling_driver") or "unknown driver"
-    low, high = (_text(first / f"cpuinfo_{end}_freq") for end in ("min", "max"))
+    driver = text_if_any(first / "scaling_driver") or "unknown driver"
+    low, high = (text_if_any(first / f"cpuinfo_{end}_freq") for end in ("min", "max"))
     span = f", {int(low) / 1e6:.2f} to {int(high) / 1e6:.2f} GHz" if low and high else ""
     return Finding("cpufreq", True, f"{len(policies)} policies, {driver}{span}", need)
 
@@ -128,10 +130,10 @@ def _frequency(root: Path) -> Finding:
 def _rapl(root: Path) -> Finding:
     zones, unreadable = [], 0
     for zone in _glob(root / "sys/class/powercap", "*:*"):
-        name = _text(zone / "name")
+        name = text_if_any(zone / "name")
         if name:
             zones.append(name)
-            unreadable += _text(zone / "energy_uj") is None
+            unreadable += text_if_any(zone / "energy_uj") is None
     need = "measuring energy of processor and memory (meter rapl:)"
     if not zones:
         return Finding("RAPL powercap zones", False, "none in /sys/class/powercap", need)
@@ -143,13 +145,14 @@ def _hwmon(root: Path) -> Finding:
     inputs = []
     for device in _glob(root / "sys/class/hwmon", "hwmon*"):
         sensors = [*_glob(device, "power*_input"), *_glob(device, "power*_average")]
-        inputs += [f"{_text(device / 'name') or device.name}/{sensor.name}" for sensor in sensors]
+        chip = text_if_any(device / "name") or device.name
+        inputs += [f"{chip}/{sensor.name}" for sensor in sensors]
     detail = ", ".join(inputs) or "no power sensor in /sys/class/hwmon"
     return Finding("hwmon power inputs", bool(inputs), detail, "measuring power (meter hwmon:)")
 
 
 def _control_groups(root: Path) -> Iterator[Finding]:
-    unified = _text(root / "sys/fs/cgroup/cgroup.controllers")
+    unified = text_if_any(root / "sys/fs/cgroup/cgroup.controllers")
     if unified is not None:
         kind, controllers = "version 2", unified.split()
     else:
@@ -174,7 +177,7 @@ def _tracepoints(root: Path) -> Finding:
 
 def _io_uring(root: Path) -> Finding:
     need = "the storage target"
-    disabled = _text(root / "proc/sys/kernel/io_uring_disabled")
+    disabled = text_if_any(root / "proc/sys/kernel/io_uring_disabled")
     if disabled is None:
         present = any(" io_uring_setup" in line for line in _lines(root / "proc/kallsyms"))
         return Finding("io_uring", present, "in the kernel" if present else "not found", need)
@@ -214,13 +217,5 @@ def _glob(folder: Path, pattern: str) -> list[Path]:
     return sorted(folder.glob(pattern)) if folder.is_dir() else []
 
 
-def _text(path: Path) -> str | None:
-    """What a small file says; None if it is absent or closed to us."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return None
-
-
 def _lines(path: Path) -> list[str]:
-    return (_text(path) or "").splitlines()
+    return (text_if_any(path) or "").splitlines()

@@ -14,6 +14,7 @@ import threading
 from pathlib import Path
 
 from wattio import _core
+from wattio.files.small import cache_folder
 from wattio.simulator.profile import Pattern
 
 _SEED = 1
@@ -40,13 +41,9 @@ def saturated_iops(server: str, pattern: Pattern, clients: int) -> float:
         return _known[key]
 
 
-def _folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wattio"
-
-
 def _remembered(key: str) -> float | None:
     try:
-        value = float((_folder() / key).read_text(encoding="ascii"))
+        value = float((cache_folder() / key).read_text(encoding="ascii"))
     except (OSError, ValueError, RuntimeError):
         return None
     return value if value > 0 else None
@@ -55,10 +52,10 @@ def _remembered(key: str) -> float | None:
 def _measure(key: str, server: str, pattern: str, clients: int) -> float:
     value = _core.saturated_iops(server, pattern, clients, _SEED)
     try:
-        _folder().mkdir(parents=True, exist_ok=True)
-        part = _folder() / f"{key}.{os.getpid()}.part"
+        cache_folder().mkdir(parents=True, exist_ok=True)
+        part = cache_folder() / f"{key}.{os.getpid()}.part"
         part.write_text(repr(value), encoding="ascii")
-        part.replace(_folder() / key)
+        part.replace(cache_folder() / key)
     except (OSError, RuntimeError):
         pass  # a cache that cannot be written costs a second the next time
     return value

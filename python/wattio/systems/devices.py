@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from wattio.files.small import text_or_empty
 from wattio.systems import mounts
 
 SECTOR_BYTES = 512
@@ -54,16 +55,16 @@ def whole_disk(number: str, sys_root: Path = Path("/sys")) -> Path | None:
 def disk_facts(disk: Path) -> dict[str, Any]:
     """Name, model, scheduler, kind and size of a disk; what cannot be read is left out."""
     facts: dict[str, Any] = {"device": disk.name}
-    if model := _text(disk / "device" / "model"):
+    if model := text_or_empty(disk / "device" / "model"):
         facts["model"] = model
-    if scheduler := chosen(_text(disk / "queue" / "scheduler")):
+    if scheduler := chosen(text_or_empty(disk / "queue" / "scheduler")):
         facts["scheduler"] = scheduler
-    if (rotational := _text(disk / "queue" / "rotational")) in ("0", "1"):
+    if (rotational := text_or_empty(disk / "queue" / "rotational")) in ("0", "1"):
         facts["rotational"] = rotational == "1"
-    sectors = _text(disk / "size")
+    sectors = text_or_empty(disk / "size")
     if sectors.isascii() and sectors.isdigit():
         facts["raw_capacity_bytes"] = int(sectors) * SECTOR_BYTES
-    if backing := _text(disk / "loop" / "backing_file"):
+    if backing := text_or_empty(disk / "loop" / "backing_file"):
         facts["backing_file"] = backing
     return facts
 
@@ -72,7 +73,7 @@ def loops_below(folder: Path, sys_root: Path = Path("/sys")) -> list[str]:
     """Loop devices (`/dev/loop0`) whose file lies below a folder, or lay there until removed."""
     found = []
     for backing in sorted((sys_root / "block").glob("loop*/loop/backing_file")):
-        file = _text(backing).removesuffix(" (deleted)")
+        file = text_or_empty(backing).removesuffix(" (deleted)")
         if file and Path(file).is_relative_to(folder):
             found.append(f"/dev/{backing.parent.parent.name}")
     return found
@@ -82,10 +83,3 @@ def chosen(schedulers: str) -> str | None:
     """The scheduler in use of a list such as `[none] mq-deadline`; None if none is marked."""
     found = re.search(r"\[([^\[\]]+)\]", schedulers)
     return found[1] if found else None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""

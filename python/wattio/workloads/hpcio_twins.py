@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from wattio import miniapp
 from wattio.errors import HostError
+from wattio.files.small import cache_folder
 from wattio.hpcio import account, library
 from wattio.hpcio.account import Account, DumpRecord, RankAccount
 from wattio.miniapp.loop import spread
@@ -86,8 +87,7 @@ def _program(language: str, found: Found, prefix: Path) -> Path:
         key.update(f"{word}\n".encode())
     for path in _sources(language, prefix):
         key.update(path.read_bytes())
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    place = cache / "wattio" / "miniapp" / key.hexdigest()[:24]
+    place = cache_folder() / "miniapp" / key.hexdigest()[:24]
     program = place / "miniapp"
     if not program.exists():
         try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from wattio.errors import WorkloadFailed
+from wattio.files.small import cache_folder
 from wattio.hosts.host import Host
 from wattio.workloads import processes
 from wattio.workloads.compile_client import TREE, WHOLE
@@ -125,12 +125,9 @@ def _forget(programs: Sequence[Program]) -> None:
 
 def _folder(made: Made, folder: str | None, place: Place, context: Context) -> str:
     if place.host == LOCAL:
-        return str((_cache() if folder is None else Path(folder)) / f"wattio-{made.identity}")
+        kept = cache_folder() / "sources" if folder is None else Path(folder)
+        return str(kept / f"wattio-{made.identity}")
     return f"{folder or THERE}/wattio-source-{_host(place, context).mark}-{made.identity}"
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wattio" / "sources"
 
 
 def _look(folder: str, place: Place, context: Context) -> Source | None:
