@@ -7,9 +7,8 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from wattio.cli.ended_by_signals import ended_by_signals
 from wattio.executors.interrupts import undisturbed
-from wattio.signals import ENDING, handled, noted
+from wattio.signals import ENDING, ended_by_signals, handled, noted
 
 
 @pytest.fixture(params=ENDING)

@@ -44,3 +44,13 @@ def noted(numbers: Sequence[int] = ENDING) -> Iterator[Callable[[], bool]]:
 
     with handled(numbers, note):
         yield lambda: bool(received)
+
+
+@contextlib.contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM, and a terminal that goes away, end what is measured as Ctrl-C does.
+
+    Everything is taken down and put back then.
+    """
+    with handled((signal.SIGTERM, signal.SIGHUP), signal.default_int_handler):
+        yield

@@ -76,13 +76,13 @@ def _load_place(source: Document, name: str) -> Place:
 
 
 def _measurement(source: Document) -> str:
-    from wattio.kinds.measurement import plan, space
-    from wattio.kinds.measurement.asked import Asked
+    from wattio.kinds.measurement import disk_space, plan
+    from wattio.kinds.measurement.overrides import Asked
 
     planned = plan.make(source)
     for scale in planned.study.scale:
         plan.make(source, Asked(scale))
-    for short in space.shortages(planned):
+    for short in disk_space.shortages(planned):
         raise source.error(("workload", short.index), short.text)
     for index, entry in enumerate(planned.study.workload):
         if entry.module == "trace":

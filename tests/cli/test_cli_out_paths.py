@@ -14,7 +14,7 @@ import pytest
 from governor import governed_fake as fake
 from places import ROOT
 from simulation.study_fake import FakeSimulator
-from wattio.cli.out_path import writable
+from wattio.cli.output_path import writable
 from wattio.errors import InputError
 from wattio.simulator import native as simulator_module
 

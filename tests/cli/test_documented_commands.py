@@ -20,7 +20,7 @@ from cyclopts.exceptions import MissingArgumentError
 from daemon.running import BINARY
 from places import ROOT
 from wattio import cli
-from wattio.cli.complaints import joined, of_arguments
+from wattio.cli.failures import joined, of_arguments
 from wattio.meters import KINDS, kind_of
 
 DOCUMENTS = [

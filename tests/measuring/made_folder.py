@@ -19,11 +19,11 @@ from wattio.clock import Span
 from wattio.files import document
 from wattio.kinds.measurement import derive, record
 from wattio.kinds.measurement import plan as planning
-from wattio.kinds.measurement.answers import Answer
 from wattio.kinds.measurement.derive import Rulebook, View
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.plan import MeasurementPlan, Measuring
 from wattio.kinds.measurement.schema import IDLE
+from wattio.kinds.measurement.system_status import Answer
 from wattio.knobs.knobs import hertz
 from wattio.meters import open_meter, parquet
 from wattio.meters.meter import Facts

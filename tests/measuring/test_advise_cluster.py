@@ -11,7 +11,7 @@ from wattio.analysis.peak import Quantity
 from wattio.cli import main
 from wattio.cli.advise_cluster import parse_rate
 from wattio.errors import InputError
-from wattio.kinds.measurement import achieved
+from wattio.kinds.measurement import phase_rates
 from wattio.kinds.measurement.folder import MeasurementFolder
 
 from . import made_folder
@@ -47,9 +47,9 @@ def called(*words: str | Path) -> int:
 
 def test_what_is_read_is_what_the_catalog_holds(result: Path) -> None:
     folder = MeasurementFolder(result)
-    peak = achieved.peak_of(folder)
+    peak = phase_rates.peak_of(folder)
     assert peak is not None
-    found = {(one.run, one.phase): one for one in achieved.of_result(folder, peak)}
+    found = {(one.run, one.phase): one for one in phase_rates.of_result(folder, peak)}
     assert not any(one.subject == "idle" for one in found.values())
     one = found["sequential/left, 2 clients", "write"]
     own = [item.by_phase["write"] for item in folder.iterations() if item.run.name == one.run]
@@ -67,9 +67,9 @@ def test_what_is_read_is_what_the_catalog_holds(result: Path) -> None:
 def test_an_invalid_repetition_says_nothing(tmp_path: Path) -> None:
     gaps = [("sequential/left, 1 client", 1, attempt) for attempt in (0, 1)]
     folder = MeasurementFolder(made_folder.write(tmp_path, STUDY, WORKS, gaps=gaps))
-    peak = achieved.peak_of(folder)
+    peak = phase_rates.peak_of(folder)
     assert peak is not None
-    found = {one.name: len(one.rates) for one in achieved.of_result(folder, peak)}
+    found = {one.name: len(one.rates) for one in phase_rates.of_result(folder, peak)}
     assert found["sequential/left, 1 client: write"] == 2
     assert found["sequential/right, 1 client: write"] == 3
 
@@ -88,7 +88,7 @@ def test_an_invalid_repetition_says_nothing(tmp_path: Path) -> None:
 def test_copies_and_parity_are_those_that_a_system_tells(
     facts: dict[str, object], share: float
 ) -> None:
-    assert achieved.stored_share(facts) == share
+    assert phase_rates.stored_share(facts) == share
 
 
 def test_purchases_are_for_the_runs_with_the_most_clients(

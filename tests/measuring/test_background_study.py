@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 from wattio.files import document
 from wattio.files.quantity import Size
 from wattio.kinds.measurement import plan as planning
-from wattio.kinds.measurement.asked import Asked
+from wattio.kinds.measurement.overrides import Asked
 from wattio.kinds.measurement.plan import MeasurementPlan
 from wattio.report.measurement import governed
 from wattio.shipped import study_file

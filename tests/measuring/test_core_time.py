@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from wattio.analysis.cores import Ticks
 from wattio.errors import ResultError
-from wattio.kinds.measurement import answers, asked, core_time
-from wattio.kinds.measurement.answers import Answer
+from wattio.kinds.measurement import core_time, overrides, system_status
+from wattio.kinds.measurement.system_status import Answer
 from wattio.knobs.texts import here
 
 from measuring import made
@@ -80,7 +80,7 @@ def test_looks_that_are_none_are_refused(tmp_path: Path, status: dict[str, objec
     every = [Answer(made.instant(at), status) for at in (0.0, 1.0)]
     with pytest.raises(ResultError, match="looks at cores: cannot be read"):
         core_time.spent(made.span("write", 0.0, 1.0), every)
-    with answers.kept(lambda: status, 0.0, tmp_path, "write", core_time.KIND):
+    with system_status.kept(lambda: status, 0.0, tmp_path, "write", core_time.KIND):
         pass
     with pytest.raises(ResultError, match="looks at cores: cannot be read"):
         core_time.read(tmp_path, "write")
@@ -89,7 +89,7 @@ def test_looks_that_are_none_are_refused(tmp_path: Path, status: dict[str, objec
 def test_what_stands_for_a_model_is_no_file() -> None:
     base = Path("/studies")
     for name in ("estimate:host", "estimate:assumed", "estimate:host?root=/made"):
-        assert asked.located_name(name, base) == name
-    assert asked.located_name("estimate:own.toml", base) == "estimate:/studies/own.toml"
+        assert overrides.located_name(name, base) == name
+    assert overrides.located_name("estimate:own.toml", base) == "estimate:/studies/own.toml"
     told = "csv:/studies/%23 1/a%23.csv?power=p%23"
-    assert asked.located_name("csv:a%23.csv?power=p%23", Path("/studies/# 1")) == told
+    assert overrides.located_name("csv:a%23.csv?power=p%23", Path("/studies/# 1")) == told

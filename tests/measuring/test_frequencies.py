@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from wattio.clock import Instant
-from wattio.kinds.measurement import answers, derive, frequencies
-from wattio.kinds.measurement.answers import Answer
+from wattio.kinds.measurement import derive, frequencies, system_status
 from wattio.kinds.measurement.derive import Rulebook, View
 from wattio.kinds.measurement.record import Phase
+from wattio.kinds.measurement.system_status import Answer
 from wattio.knobs.texts import here
 
 from measuring import made
@@ -49,9 +49,9 @@ def test_each_core_counts_and_what_a_core_really_ran_at_comes_first(tmp_path: Pa
 def test_a_host_without_cpufreq_is_not_asked(tmp_path: Path) -> None:
     look = frequencies.asking(here(tmp_path))
     assert look is None
-    with answers.kept(look, 0.0, tmp_path, "step", frequencies.KIND):
+    with system_status.kept(look, 0.0, tmp_path, "step", frequencies.KIND):
         pass
-    assert answers.read(tmp_path, "step", frequencies.KIND) == ()
+    assert system_status.read(tmp_path, "step", frequencies.KIND) == ()
 
 
 def test_a_phase_has_the_looks_within_it() -> None:

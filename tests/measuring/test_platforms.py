@@ -13,8 +13,8 @@ import pytest
 from scipy import stats
 from wattio.cli import main
 from wattio.errors import InputError
-from wattio.kinds.measurement import parameters, platforms
-from wattio.kinds.measurement.parameters import Asked
+from wattio.kinds.measurement import comparable, platforms
+from wattio.kinds.measurement.comparable import Asked
 from wattio.kinds.measurement.platform import platform
 from wattio.kinds.measurement.platforms import Comparison, Value
 
@@ -268,13 +268,13 @@ def test_another_amount_is_a_doubt_and_another_transfer_another_workload(
 def test_options_that_are_not_given_are_what_they_are_by_default() -> None:
     def asked(options: dict[str, object]) -> Asked:
         study = {"workload": [{"name": "w", "kind": "mpi_io", "options": options}]}
-        return parameters.of_study(study)["w"]
+        return comparable.of_study(study)["w"]
 
     plain = asked({"total": "1 GiB"})
-    assert parameters.differences(plain, asked({"total": "1024 MiB", "transfer": "4 MiB"})) == (
-        parameters.Differences((), (), ())
+    assert comparable.differences(plain, asked({"total": "1024 MiB", "transfer": "4 MiB"})) == (
+        comparable.Differences((), (), ())
     )
-    other = parameters.differences(plain, asked({"total": "2 GiB", "api": "mpiio", "seed": 5}))
+    other = comparable.differences(plain, asked({"total": "2 GiB", "api": "mpiio", "seed": 5}))
     assert other.work == ("api (posix, mpiio)",)
     assert other.amounts == ("total (1 GiB, 2 GiB)",)
 

@@ -18,7 +18,7 @@ from wattio.results.summary import Estimate
 from . import made_folder
 from .made import instant
 from .made_folder import SERVED, Work
-from .test_governed import answered, status
+from .test_target_status import answered, status
 
 PLAIN = str.maketrans(
     {"\N{NO-BREAK SPACE}": " ", "\N{MULTIPLICATION SIGN}": "x", "\N{EN DASH}": "-"}

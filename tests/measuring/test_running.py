@@ -19,10 +19,10 @@ import pytest
 from wattio.cli import run_measurement
 from wattio.errors import HostError, InputError
 from wattio.files import document
-from wattio.kinds.measurement import execute, looks, recompute, rederive
+from wattio.kinds.measurement import execute, preflight, recompute, rederive
 from wattio.kinds.measurement import plan as planning
-from wattio.kinds.measurement.asked import Asked
 from wattio.kinds.measurement.folder import MeasurementFolder
+from wattio.kinds.measurement.overrides import Asked
 
 PAUSE_S = 0.02
 """Between two looks at something that is waited for, with a deadline."""
@@ -429,9 +429,9 @@ options = {{ run = ["no-such-program"] }}
     ):
         runs = [item for item in made.iterations if item.run.system == system]
         with pytest.raises(HostError, match=missing):
-            looks.probe_left(made, [one for one in runs if one.run.subject == load], tmp_path)
+            preflight.probe_left(made, [one for one in runs if one.run.subject == load], tmp_path)
     runs = [item for item in made.iterations if item.run.name == "wait/local, 1 client"]
-    looks.probe_left(made, runs, tmp_path)
+    preflight.probe_left(made, runs, tmp_path)
 
 
 def test_a_terminal_that_goes_away_ends_a_study_in_good_order(tmp_path: Path) -> None:

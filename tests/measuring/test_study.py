@@ -11,8 +11,8 @@ from wattio.errors import InputError
 from wattio.files import document
 from wattio.files.document import Document
 from wattio.kinds.measurement import plan, schema
-from wattio.kinds.measurement.asked import Asked
 from wattio.kinds.measurement.folder import MeasurementFolder
+from wattio.kinds.measurement.overrides import Asked
 from wattio.shipped import STUDIES
 from wattio.simulator.native import NativeSimulator
 from wattio.user_files import check_file

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from wattio.files import document
 from wattio.kinds.measurement import plan as planning
-from wattio.kinds.measurement.asked import Asked
 from wattio.kinds.measurement.folder import MeasurementFolder
+from wattio.kinds.measurement.overrides import Asked
 from wattio.kinds.measurement.plan import MeasurementPlan
 from wattio.shipped import study_file
 from wattio.systems import servers

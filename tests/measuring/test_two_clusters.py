@@ -10,8 +10,8 @@ from wattio import shipped
 from wattio.analysis.peak import Quantity
 from wattio.errors import InputError
 from wattio.files import document
-from wattio.kinds.measurement import parameters, plan
-from wattio.kinds.measurement.asked import Asked
+from wattio.kinds.measurement import comparable, plan
+from wattio.kinds.measurement.overrides import Asked
 from wattio.peak import file as peak_file
 
 from measuring.test_moosefs_study import lacking
@@ -30,8 +30,8 @@ def planned(side: str, scale: str | None) -> plan.MeasurementPlan:
 def test_both_ask_the_same_of_the_same_systems(scale: str | None) -> None:
     arm, x86 = (planned(side, scale) for side in SIDES)
     assert [run.name for run in arm.runs] == [run.name for run in x86.runs]
-    asked = [parameters.of_study(one.resolved)["posix"] for one in (arm, x86)]
-    assert parameters.differences(*asked) == parameters.Differences((), (), ())
+    asked = [comparable.of_study(one.resolved)["posix"] for one in (arm, x86)]
+    assert comparable.differences(*asked) == comparable.Differences((), (), ())
     for one in (arm, x86):
         assert one.is_estimated
         assert one.study.platform is not None

@@ -21,7 +21,7 @@ from wattio.cli import hpcio_tables
 from wattio.clock import Instant
 from wattio.errors import Cancelled, ResultError, WorkloadFailed
 from wattio.hosts.clocks import Offset
-from wattio.kinds.measurement.single import Metered
+from wattio.kinds.measurement.one_run import Metered
 from wattio.miniapp.domain import SIZES, VARIABLES
 from wattio.workloads import hpcio, hpcio_output
 from wattio.workloads.hpcio import FOLDER, Options, Work, launch, operation, results

@@ -90,13 +90,13 @@ def _fleet(source: Document, results: Path, scale: str | None, threads: int, end
 def _measured(
     source: Document, results: Path, scale: str | None, meter: str | None, ended: Ended
 ) -> Path:
-    from wattio.kinds.measurement import execute, looks
-    from wattio.kinds.measurement.asked import Asked, located_name
+    from wattio.kinds.measurement import execute, preflight
     from wattio.kinds.measurement.folder import MeasurementFolder
+    from wattio.kinds.measurement.overrides import Asked, located_name
 
     named = None if meter is None else located_name(meter, Path.cwd())
-    plan, _ = looks.plan_of(source, Asked(scale, named), results)
-    looks.probe(plan, results)
+    plan, _ = preflight.plan_of(source, Asked(scale, named), results)
+    preflight.probe(plan, results)
     folder = MeasurementFolder.create(plan, results, datetime.now(UTC))
     execute.execute(plan, folder, folder.path / "scratch", _Progress(ended))
     return folder.path

@@ -92,7 +92,7 @@ def main(arguments: list[str] | None = None) -> None:
 def _call(words: list[str]) -> int:
     """Call the command that is named; its exit code, or that of what went wrong."""
     try:
-        from wattio.cli.complaints import joined, refuse_unknown
+        from wattio.cli.failures import joined, refuse_unknown
 
         if "--verbose" in words:
             from wattio.cli import log
@@ -105,7 +105,7 @@ def _call(words: list[str]) -> int:
         code = build(called)(joined(words))
         return code if isinstance(code, int) else 0
     except Exception as error:
-        from wattio.cli.complaints import answer
+        from wattio.cli.failures import answer
 
         return answer(error)
 

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from wattio import shipped
 from wattio._core import parse_quantity
-from wattio.cli import cluster_told, output
+from wattio.cli import cluster_tables, output
 from wattio.errors import InputError
 
 if TYPE_CHECKING:
@@ -99,9 +99,9 @@ def cluster(
             f"--rate {rate}: no phase is measured in this unit; allowed: {_units(achieved)}"
         )
     if as_json:
-        output.print_json(cluster_told.as_object(found, parts, bought, draws, seed))
+        output.print_json(cluster_tables.as_object(found, parts, bought, draws, seed))
     else:
-        cluster_told.show(found, parts, bought)
+        cluster_tables.show(found, parts, bought)
     return 0
 
 
@@ -126,7 +126,7 @@ def _read(path: Path | None, runs: list[Path]) -> tuple[Peak, list[Achieved]]:
     """The peak, and what was achieved. Raises InputError and ResultError."""
     from wattio.analysis.cluster import Achieved
     from wattio.analysis.peak import QUANTITIES
-    from wattio.kinds.measurement import achieved
+    from wattio.kinds.measurement import phase_rates
     from wattio.kinds.measurement.folder import MeasurementFolder
     from wattio.peak import advice as words
     from wattio.peak.file import read_peak
@@ -139,7 +139,7 @@ def _read(path: Path | None, runs: list[Path]) -> tuple[Peak, list[Achieved]]:
     elif not folders:
         raise InputError("neither a peak nor --runs: there is nothing to advise from")
     else:
-        own = achieved.peak_of(folders[0])
+        own = phase_rates.peak_of(folders[0])
         if own is None:
             raise InputError(f"{runs[0]}: its study names no peak; give a peak.toml")
         parts = own
@@ -155,7 +155,7 @@ def _read(path: Path | None, runs: list[Path]) -> tuple[Peak, list[Achieved]]:
                 f"{path}: neither the network nor disks are known, so there is no peak"
             )
         return parts, at_peak
-    found = [one for folder in folders for one in achieved.of_result(folder, parts)]
+    found = [one for folder in folders for one in phase_rates.of_result(folder, parts)]
     if not found:
         raise InputError("no usable phase of --runs reads or writes at a rate that the peak knows")
     return parts, found

@@ -18,11 +18,11 @@ from cyclopts import App, Parameter
 from wattio.calibration.fit import CalibrationFailed
 from wattio.cli import EXIT_DONE, EXIT_PROBLEM, output
 from wattio.cli.calibrate_target import EPILOGUE, target
-from wattio.cli.ended_by_signals import ended_by_signals
 from wattio.cli.load_options import Quantity
-from wattio.cli.out_path import writable
+from wattio.cli.output_path import writable
 from wattio.errors import Cancelled, HostError, InputError
 from wattio.meters.meter import Facts, MeterLost, MeterRefused
+from wattio.signals import ended_by_signals
 
 if TYPE_CHECKING:
     from wattio.calibration.folder import DataFolder, Record

@@ -16,10 +16,10 @@ from cyclopts import Parameter
 
 from wattio.calibration.fit import CalibrationFailed
 from wattio.cli import EXIT_DONE, EXIT_PROBLEM, output
-from wattio.cli.ended_by_signals import ended_by_signals
 from wattio.cli.load_options import Quantity, quantity, seconds
-from wattio.cli.out_path import writable
+from wattio.cli.output_path import writable
 from wattio.errors import Cancelled, HostError, InputError, SystemFailed, WorkloadFailed
+from wattio.signals import ended_by_signals
 
 if TYPE_CHECKING:
     from wattio.calibration.target.design import Design

@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from rich.table import Table
 
 from wattio.cli import output
-from wattio.cli.out_path import writable
+from wattio.cli.output_path import writable
 from wattio.errors import InputError
 from wattio.results.folder import LEFT_BY_DAEMON, kind_of
 

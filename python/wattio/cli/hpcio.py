@@ -12,7 +12,7 @@ from rich.text import Text
 from wattio.cli import EXIT_DONE, EXIT_PROBLEM, output
 from wattio.cli.hpcio_calibrate import calibrate
 from wattio.cli.hpcio_run import run
-from wattio.cli.out_path import writable
+from wattio.cli.output_path import writable
 
 AsJson = Annotated[bool, Parameter("--json", negative="")]
 

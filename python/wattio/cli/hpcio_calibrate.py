@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from wattio.cli import EXIT_DONE, EXIT_PROBLEM, output
-from wattio.cli.out_path import writable
+from wattio.cli.output_path import writable
 from wattio.errors import InputError
 from wattio.files.whole import write_whole
 

@@ -19,7 +19,7 @@ from wattio.signals import ENDING, handled
 
 if TYPE_CHECKING:
     from wattio.clock import Span
-    from wattio.kinds.measurement.single import Metered
+    from wattio.kinds.measurement.one_run import Metered
     from wattio.workloads.hpcio import Options
     from wattio.workloads.hpcio_output import Report
 
@@ -205,7 +205,7 @@ def _raw_folder(out: Path) -> Iterator[Path]:
 def _measure(
     options: Options, out: Path, raw: Path, meters: tuple[str, ...], *, quiet: bool
 ) -> Metered[Report]:
-    from wattio.kinds.measurement import single
+    from wattio.kinds.measurement import one_run
     from wattio.workloads import hpcio, mpi_launch
     from wattio.workloads.ranks import boot
     from wattio.workloads.workload import Context, Place
@@ -218,7 +218,7 @@ def _measure(
                 report = hpcio.launch(options, out.absolute() / DUMPS, context)
             return report, report.span(boot())
 
-        return single.metered(meters, raw, work, lambda report: report.core_ticks(boot()))
+        return one_run.metered(meters, raw, work, lambda report: report.core_ticks(boot()))
 
 
 @contextlib.contextmanager

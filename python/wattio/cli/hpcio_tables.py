@@ -12,7 +12,7 @@ from rich.table import Table
 from wattio.analysis.cores import Spent
 from wattio.cli import output
 from wattio.files.whole import write_whole
-from wattio.kinds.measurement.single import Energy, Metered
+from wattio.kinds.measurement.one_run import Energy, Metered
 from wattio.workloads.hpcio import Options
 from wattio.workloads.hpcio_output import Report, Spread
 

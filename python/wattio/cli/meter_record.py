@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from wattio import signals
 from wattio.cli import output
-from wattio.cli.out_path import writable
+from wattio.cli.output_path import writable
 from wattio.errors import InputError, ResultError
 from wattio.files.whole import whole_file
 from wattio.meters.meter import Facts

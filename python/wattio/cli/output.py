@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from wattio.analysis.price import Price
-from wattio.cli.narrow import fitted
+from wattio.cli.narrow_tables import fitted
 from wattio.cli.printable import printable
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from wattio import shipped
 from wattio.analysis.peak import QUANTITIES, RULES, Limit, Rule
 from wattio.cli import EXIT_PROBLEM, output
 from wattio.cli.load_options import Quantity, seconds
-from wattio.cli.out_path import writable
+from wattio.cli.output_path import writable
 from wattio.errors import HostError, InputError, WorkloadFailed
 from wattio.files import document
 from wattio.peak import advice

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from wattio.cli import output
-from wattio.cli.out_path import writable
+from wattio.cli.output_path import writable
 from wattio.errors import InputError
 from wattio.results.folder import kind_of
 

@@ -121,7 +121,7 @@ def run(
     show: dict[str, Any] = {"dry_run": dry_run, "report": report, "as_json": as_json}
     if kind == "measurement":
         from wattio.cli import run_measurement
-        from wattio.kinds.measurement.asked import Asked
+        from wattio.kinds.measurement.overrides import Asked
 
         words = None if ssh is None else ssh_words(ssh)
         asked = Asked(scale, meter, each, peak, hosts, servers, words)

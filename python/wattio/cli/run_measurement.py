@@ -13,19 +13,19 @@ from rich.table import Table
 
 from wattio import shipped
 from wattio.cli import output, run_start
-from wattio.cli.ended_by_signals import ended_by_signals
 from wattio.cli.progress import Bar
 from wattio.cli.resumable import resumable
 from wattio.cli.run_start import Start
 from wattio.errors import InputError
 from wattio.files.document import Document
-from wattio.kinds.measurement import execute, looks
-from wattio.kinds.measurement.asked import Asked, located_name
+from wattio.kinds.measurement import execute, preflight
 from wattio.kinds.measurement.folder import MeasurementFolder
+from wattio.kinds.measurement.overrides import Asked, located_name
 from wattio.kinds.measurement.plan import BEFORE, MeasurementPlan, Measuring
 from wattio.results import summary
 from wattio.results.runs import Recorded, Verdict
 from wattio.results.summary import Row
+from wattio.signals import ended_by_signals
 
 Measurement = Start[MeasurementFolder, MeasurementPlan]
 
@@ -63,7 +63,7 @@ def start(
             )
 
     def make(given: Document) -> MeasurementPlan:
-        plan, away = looks.plan_of(given, asked, scratch or results)
+        plan, away = preflight.plan_of(given, asked, scratch or results)
         for name, why in away.items():
             output.messages().print(
                 f"left out: {name}: {why}", markup=False, highlight=False, soft_wrap=True
@@ -81,11 +81,11 @@ def run(
         plan, begun = start.plan()
         place = _scratch(plan, scratch, start.results if begun is None else _own_scratch(begun))
         with output.busy("looking what is there"):
-            lacking = looks.lacking(plan, place)
-            whole = looks.lacking_without_scale(plan, place, lacking)
+            lacking = preflight.lacking(plan, place)
+            whole = preflight.lacking_without_scale(plan, place, lacking)
         return show_plan(plan, lacking, whole, as_json)
     folder, plan = start.begin(
-        lambda made: looks.probe(made, _scratch(made, scratch, start.results))
+        lambda made: preflight.probe(made, _scratch(made, scratch, start.results))
     )
     carry_out(folder, plan, scratch, resumed=start.resume is not None)
     return show(folder, plan, report, as_json)

@@ -24,7 +24,7 @@ from wattio.cli.load_options import (
     seconds,
     within,
 )
-from wattio.cli.out_path import writable
+from wattio.cli.output_path import writable
 from wattio.errors import Cancelled, InputError
 from wattio.signals import ENDING, handled
 

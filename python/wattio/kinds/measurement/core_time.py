@@ -20,8 +20,8 @@ from wattio.analysis.cores import Counter, Spent, Ticks
 from wattio.analysis.modelled import Coefficients, Range
 from wattio.clock import Instant, Span, now
 from wattio.errors import ResultError
-from wattio.kinds.measurement import answers
-from wattio.kinds.measurement.answers import Answer
+from wattio.kinds.measurement import system_status
+from wattio.kinds.measurement.system_status import Answer
 from wattio.knobs.texts import Texts
 from wattio.meters.meter import Facts
 from wattio.results.runs import Metrics
@@ -73,7 +73,7 @@ def asking(texts: Texts) -> Look | None:
 
 def read(folder: Path, step: str, kind: str = KIND) -> tuple[Answer, ...]:
     """The looks of a step, in order; none where nobody looked. Raises ResultError."""
-    looks = answers.read(folder, step, kind)
+    looks = system_status.read(folder, step, kind)
     whole = Span(step, Instant(0, 0), Instant(0, 1))
     # Read once as they will be: whoever derives from them may rely on it.
     spent(whole, looks) if kind == KIND else spent_at_hosts(whole, looks)

@@ -17,11 +17,11 @@ from wattio.clock import Span
 from wattio.errors import ResultError
 from wattio.files import document
 from wattio.files.document import Document
-from wattio.kinds.measurement import answers, core_time, frequencies, metrics, verdicts
-from wattio.kinds.measurement.answers import Answer
+from wattio.kinds.measurement import core_time, frequencies, metrics, system_status, verdicts
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.record import Record
 from wattio.kinds.measurement.schema import IDLE, MeasurementStudy, MeterEntry, from_document
+from wattio.kinds.measurement.system_status import Answer
 from wattio.kinds.measurement.verdicts import WITNESS, Watched
 from wattio.meters.meter import Facts
 from wattio.peak import file as peak_file
@@ -86,8 +86,10 @@ def read_results(folder: Path, record: Record) -> Results:
         return Results()
     found: list[Operation] = []
     try:
-        said = {step: answers.read(folder, step) for step in record.steps}
-        frequent = {step: answers.read(folder, step, frequencies.KIND) for step in record.steps}
+        said = {step: system_status.read(folder, step) for step in record.steps}
+        frequent = {
+            step: system_status.read(folder, step, frequencies.KIND) for step in record.steps
+        }
         here = {step: core_time.read(folder, step) for step in record.steps}
         there = {step: core_time.read(folder, step, core_time.KIND_HOSTS) for step in record.steps}
         ends: dict[str, core_time.Ends] = {}

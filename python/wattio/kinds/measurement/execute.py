@@ -17,14 +17,21 @@ from wattio.errors import (
     WattioError,
 )
 from wattio.hosts.hosts import Hosts
-from wattio.kinds.measurement import content, derive, elsewhere, iterate, leftovers, looks
+from wattio.kinds.measurement import (
+    derive,
+    integrity_file,
+    iterate,
+    leftovers,
+    preflight,
+    study_hosts,
+)
 from wattio.kinds.measurement import plan as planning
-from wattio.kinds.measurement.asked import Asked
 from wattio.kinds.measurement.derive import Derived, Rulebook, View
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.iterate import Served, Session
-from wattio.kinds.measurement.looks import sources, storage_of
+from wattio.kinds.measurement.overrides import Asked
 from wattio.kinds.measurement.plan import MeasurementPlan, Measuring
+from wattio.kinds.measurement.preflight import sources, storage_of
 from wattio.kinds.measurement.record import Record
 from wattio.kinds.measurement.rederive import settle_up
 from wattio.kinds.measurement.schema import SystemEntry
@@ -97,7 +104,7 @@ def execute(
         settle_up(folder)
         # Not sooner: what a killed run has left is neither in the way now nor takes any room.
         if resumed and (left := remaining(plan, folder)):
-            looks.probe_left(plan, left, scratch)
+            preflight.probe_left(plan, left, scratch)
         while left := remaining(plan, folder):
             if folder.attached():
                 raise ResultError(
@@ -143,7 +150,7 @@ class _Session:
         with contextlib.ExitStack() as stack:
             holder = self._holder(stack)
             recorder = stack.enter_context(Recorder(sources(self.plan), recording))
-            hosts = stack.enter_context(elsewhere.connected(self.plan))
+            hosts = stack.enter_context(study_hosts.connected(self.plan))
             facts = recorder.start()
             session = Session(name, _named(facts, self.plan), threading.Event(), hosts)
             systems = {entry.name: entry for entry in self.plan.study.system}
@@ -157,7 +164,9 @@ class _Session:
 
     def _holder(self, stack: contextlib.ExitStack) -> Holder | None:
         """What holds the knobs, where there are any or a killed run has left some changed."""
-        own = [knob for knob in self.plan.study.knob if elsewhere.turns_here(self.plan, knob.name)]
+        own = [
+            knob for knob in self.plan.study.knob if study_hosts.turns_here(self.plan, knob.name)
+        ]
         if not own and not leftovers.knobs_changed():
             return None
         return stack.enter_context(Holder())
@@ -182,7 +191,7 @@ class _Session:
                 tells = storage if isinstance(storage, Tells) else None
                 falls = storage if isinstance(storage, Falls) else None
                 if falls is not None:
-                    content.write(places, hosts)
+                    integrity_file.write(places, hosts)
                 yield (
                     storage,
                     Served(
@@ -206,7 +215,7 @@ class _Session:
         """Have hosts back that were lost, or go on without them; the system is mounted there."""
         entry = self.plan.study.hosts
         while True:
-            away = elsewhere.rejoin(hosts, "stop" if entry is None else entry.lost)
+            away = study_hosts.rejoin(hosts, "stop" if entry is None else entry.lost)
             for said in away.values():
                 self.watch.said(f"goes on without {said}")
             try:
@@ -255,13 +264,13 @@ class _Session:
     def _turn(self, iteration: Measuring, holder: Holder | None, hosts: Hosts | None) -> None:
         """Set the knobs of an iteration, here and on hosts; an idle one finds them as they were."""
         values = {} if iteration.cell is None else iteration.cell.knobs
-        elsewhere.turn(self.plan, hosts, values)
+        study_hosts.turn(self.plan, hosts, values)
         if holder is None:
             return
         if iteration.cell is None:
             holder.restore()
         for name, value in values.items():
-            if elsewhere.turns_here(self.plan, name):
+            if study_hosts.turns_here(self.plan, name):
                 holder.put(knobs.assignments(name, value))
 
     def _derive(self, record: Record, recorder: Recorder, book: Rulebook) -> Derived:
@@ -330,7 +339,7 @@ def _facts(hosts: Hosts | None) -> dict[str, Any]:
 def _check(storage: System, places: Sequence[Place], hosts: Hosts | None) -> None:
     """Raise SystemFailed where servers or mounts have gone, or what was written is another."""
     storage.verify_mount()
-    content.check(places, hosts)
+    integrity_file.check(places, hosts)
 
 
 def _named(facts: Mapping[str, Facts], plan: MeasurementPlan) -> dict[str, Facts]:

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from wattio.clock import Span
-from wattio.kinds.measurement.answers import Answer
+from wattio.kinds.measurement.system_status import Answer
 from wattio.knobs.knobs import Value, hertz
 from wattio.knobs.texts import Texts
 from wattio.results.runs import Metrics

@@ -16,15 +16,15 @@ from wattio.errors import Cancelled, SystemFailed, WorkloadFailed
 from wattio.hosts.clocks import Drift
 from wattio.hosts.hosts import Hosts
 from wattio.kinds.measurement import (
-    answers,
     between_phases,
     core_time,
-    elsewhere,
+    foreign_load,
     frequencies,
-    others,
+    study_hosts,
+    system_status,
 )
 from wattio.kinds.measurement.folder import MeasurementFolder
-from wattio.kinds.measurement.others import Others
+from wattio.kinds.measurement.foreign_load import Others
 from wattio.kinds.measurement.plan import BEFORE, MeasurementPlan, Measuring
 from wattio.kinds.measurement.record import Account, Deletes, Phase, Record, on_disk
 from wattio.kinds.measurement.schema import IDLE
@@ -52,7 +52,7 @@ class Served:
     facts: Mapping[str, Any]
     processes: Sequence[int]
     processor_time_s: Callable[[], float] | None = None
-    status: answers.Ask | None = None
+    status: system_status.Ask | None = None
     status_period_s: float = 0.0
     check: Callable[[], None] | None = None
     abandon: Callable[[], None] | None = None
@@ -82,14 +82,16 @@ class Served:
     @contextlib.contextmanager
     def telling(self, step: str, raw: Path, hosts: Hosts | None) -> Iterator[None]:
         """Keep what servers say of themselves meanwhile, and the kernels of their cores."""
-        look = elsewhere.frequency_look(hosts)
-        there, slow_s = elsewhere.core_look(hosts), core_time.SLOW_S
+        look = study_hosts.frequency_look(hosts)
+        there, slow_s = study_hosts.core_look(hosts), core_time.SLOW_S
         # The last one is the nearest to the step.
         with (
-            answers.kept(self.status, self.status_period_s, raw, step),
-            answers.kept(look, frequencies.LOOK_S, raw, step, frequencies.KIND),
-            answers.kept(there, slow_s, raw, step, core_time.KIND_HOSTS),
-            answers.kept(core_time.asking(here()), core_time.LOOK_S, raw, step, core_time.KIND),
+            system_status.kept(self.status, self.status_period_s, raw, step),
+            system_status.kept(look, frequencies.LOOK_S, raw, step, frequencies.KIND),
+            system_status.kept(there, slow_s, raw, step, core_time.KIND_HOSTS),
+            system_status.kept(
+                core_time.asking(here()), core_time.LOOK_S, raw, step, core_time.KIND
+            ),
         ):
             yield
 
@@ -177,9 +179,9 @@ def _record(
         steps = _Steps(work, iteration.cell.clients, served, raw, plan, session)
         places = served.places[: iteration.cell.clients]
         try:
-            before = elsewhere.clocks(session.hosts, places)
+            before = study_hosts.clocks(session.hosts, places)
             steps.run_all()
-            after = elsewhere.clocks(session.hosts, places)
+            after = study_hosts.clocks(session.hosts, places)
             drifts = {name: Drift(before[name], after[name]) for name in before}
         except WorkloadFailed as error:
             failure = str(error)
@@ -187,8 +189,8 @@ def _record(
         doubts += [doubt for doubt in steps.doubts if doubt not in doubts]
         taken, deletes = steps.others, steps.deletes
         for phase in phases:
-            looks = answers.read(raw, phase.step, frequencies.KIND)
-            doubts += elsewhere.doubts_of(plan, phase.span, looks, iteration.cell.knobs)
+            looks = system_status.read(raw, phase.step, frequencies.KIND)
+            doubts += study_hosts.doubts_of(plan, phase.span, looks, iteration.cell.knobs)
         accounts = steps.accounts
     return Record(
         identity=iteration.identity,
@@ -226,10 +228,10 @@ def _watched(
     step: str, served: Served, hosts: Hosts | None, found: dict[str, dict[str, Others]]
 ) -> Iterator[None]:
     """Note what others take of the machines' processors while a step runs to its end."""
-    before = elsewhere.busy(hosts, served.processes)
+    before = study_hosts.busy(hosts, served.processes)
     yield
-    for name, after in elsewhere.busy(hosts, served.processes).items():
-        taken = others.between(before.get(name), after)
+    for name, after in study_hosts.busy(hosts, served.processes).items():
+        taken = foreign_load.between(before.get(name), after)
         if taken is not None:
             found.setdefault(name, {})[step] = taken
 
@@ -332,7 +334,7 @@ class _Steps:
         os.sync()
         try:
             _DROP_CACHES.write_text("3\n")
-            why = elsewhere.drop_caches(self._hosts, self._places)
+            why = study_hosts.drop_caches(self._hosts, self._places)
         except OSError as error:
             why = error.strerror
         if why is not None:

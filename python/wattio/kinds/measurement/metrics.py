@@ -16,10 +16,10 @@ from wattio.analysis import efficiency, modelled, power
 from wattio.analysis.cores import Spent
 from wattio.analysis.peak import Peak
 from wattio.clock import Span
-from wattio.kinds.measurement import core_time, governed
-from wattio.kinds.measurement.answers import Answer
+from wattio.kinds.measurement import core_time, target_status
 from wattio.kinds.measurement.record import Account
 from wattio.kinds.measurement.schema import MeasurementStudy
+from wattio.kinds.measurement.system_status import Answer
 from wattio.kinds.measurement.verdicts import Watched, bounds
 from wattio.results.runs import Metrics
 from wattio.workloads.workload import Operation
@@ -57,7 +57,7 @@ def of_phase(
         found |= _shares_of_peak(operations, peak)
     if account is not None:
         found |= of_servers(account, operations)
-    found |= governed.of_target(told)
+    found |= target_status.of_target(told)
     found |= _power_metrics(span, watched, study, found, spent)
     return found
 

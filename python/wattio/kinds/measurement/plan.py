@@ -18,7 +18,7 @@ from wattio.analysis.peak import Peak
 from wattio.errors import InputError
 from wattio.files import document
 from wattio.files.document import Document, nearest
-from wattio.kinds.measurement.asked import (
+from wattio.kinds.measurement.overrides import (
     Asked,
     located,
     with_hosts,

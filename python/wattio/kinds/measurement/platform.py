@@ -7,9 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from wattio.kinds.measurement import parameters, platform_file
+from wattio.kinds.measurement import comparable, platform_file
+from wattio.kinds.measurement.comparable import Asked
 from wattio.kinds.measurement.folder import MeasurementFolder
-from wattio.kinds.measurement.parameters import Asked
 from wattio.kinds.measurement.platform_file import PlatformEntry
 from wattio.results.summary import Row, rows
 
@@ -35,7 +35,7 @@ class Platform:
     @cached_property
     def asked(self) -> dict[str, Asked]:
         """What was asked, by the workload's name."""
-        return parameters.of_study(self.study)
+        return comparable.of_study(self.study)
 
     @property
     def covered(self) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from wattio.analysis import efficiency
 from wattio.errors import InputError
-from wattio.kinds.measurement import parameters, platform_doubts
+from wattio.kinds.measurement import comparable, platform_doubts
 from wattio.kinds.measurement.compare import METRICS, OF_EQUAL_WORK
 from wattio.kinds.measurement.platform import Platform
 from wattio.kinds.measurement.schema import IDLE
@@ -186,7 +186,7 @@ def _asked(
     first = platforms[0]
     for other in platforms[1:]:
         for name in first.asked.keys() & other.asked.keys():
-            found = parameters.differences(first.asked[name], other.asked[name])
+            found = comparable.differences(first.asked[name], other.asked[name])
             between = f"{first.name} and {other.name} differ in"
             if found.work and not despite_options:
                 refused[name] = (

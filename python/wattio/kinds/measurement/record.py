@@ -12,7 +12,7 @@ from typing import Any
 from wattio.clock import Instant, Span
 from wattio.errors import ResultError
 from wattio.hosts.clocks import Drift, Offset
-from wattio.kinds.measurement.others import Others
+from wattio.kinds.measurement.foreign_load import Others
 from wattio.meters.meter import Facts
 
 FILE = "iteration.json"

@@ -16,8 +16,8 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from wattio.errors import ResultError
-from wattio.kinds.measurement import answers, governed
-from wattio.kinds.measurement.answers import Answer
+from wattio.kinds.measurement import system_status, target_status
+from wattio.kinds.measurement.system_status import Answer
 from wattio.report import plots
 from wattio.report.measurement.gather import Measured
 from wattio.report.plots import WIDTH, Drawn, Stroke, Table
@@ -56,13 +56,13 @@ def course(system: str, answers: Sequence[Answer], span_s: float = SPAN_S) -> Co
     """What answers tell, answer by answer; NaN where one does not, and in the first `span_s`."""
     start_ns = answers[0].at.monotonic_ns
     time_s = np.array([(one.at.monotonic_ns - start_ns) / 1e9 for one in answers])
-    backlog = [governed.backlog_core_s(one.status) for one in answers]
+    backlog = [target_status.backlog_core_s(one.status) for one in answers]
     written: list[float | None] = []
     for place, at_s in enumerate(time_s):
         # The last answer that is a span before this one.
         before = int(np.searchsorted(time_s, at_s - span_s, side="right")) - 1
         written.append(
-            governed.amplification(answers[before].status, answers[place].status)
+            target_status.amplification(answers[before].status, answers[place].status)
             if before >= 0
             else None
         )
@@ -80,7 +80,7 @@ def courses(subject: str, step: str, found: Measured) -> Iterator[Course]:
             if item.run.subject != subject or item.run.system != entry.name or not item.usable:
                 continue
             try:
-                given = answers.read(found.folder.raw(item.identity), step)
+                given = system_status.read(found.folder.raw(item.identity), step)
             except ResultError:
                 continue
             if len(given) >= LEAST:

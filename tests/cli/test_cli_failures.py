@@ -18,7 +18,7 @@ from places import ROOT
 from rich.table import Table
 from wattio import _core, cli
 from wattio.cli import output
-from wattio.cli.complaints import answer, joined
+from wattio.cli.failures import answer, joined
 from wattio.cli.printable import printable
 from wattio.errors import ResultError, storage_reason
 

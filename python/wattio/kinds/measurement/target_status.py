@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from wattio.kinds.measurement.answers import Answer
+from wattio.kinds.measurement.system_status import Answer
 from wattio.results.runs import Metrics
 
 _CLOCK_SET_S = 7.0

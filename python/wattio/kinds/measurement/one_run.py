@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from wattio.analysis.cores import Spent
 from wattio.clock import Span
 from wattio.errors import InputError
-from wattio.kinds.measurement import answers, core_time
+from wattio.kinds.measurement import core_time, system_status
 from wattio.kinds.measurement.schema import MeterEntry
 from wattio.kinds.measurement.verdicts import Watched
 from wattio.knobs.texts import here
@@ -119,12 +119,12 @@ def _catch_up(recorder: Recorder, facts: Mapping[str, Facts], span: Span) -> Non
 def _watched(work: Callable[[], tuple[Result, Span]], folder: Path) -> tuple[Result, Span]:
     """Do it while the counters of this machine's cores are kept."""
     looks = core_time.asking(here())
-    with answers.kept(looks, core_time.LOOK_S, folder, _RUN, core_time.KIND):
+    with system_status.kept(looks, core_time.LOOK_S, folder, _RUN, core_time.KIND):
         return work()
 
 
 def _spent(span: Span, folder: Path, ends: core_time.Ends | None) -> Spent | None:
-    return core_time.spent(span, answers.read(folder, _RUN, core_time.KIND), ends)
+    return core_time.spent(span, system_status.read(folder, _RUN, core_time.KIND), ends)
 
 
 def _of(label: str, events: Sequence[Event]) -> list[Event]:

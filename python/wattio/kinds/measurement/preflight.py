@@ -11,10 +11,10 @@ from pathlib import Path
 from wattio.errors import HostError, HostLost, HostRefused, InputError, WattioError
 from wattio.files.document import Document
 from wattio.hosts.hosts import Hosts
-from wattio.kinds.measurement import elsewhere, space
+from wattio.kinds.measurement import disk_space, study_hosts
 from wattio.kinds.measurement import plan as planning
-from wattio.kinds.measurement.asked import Asked
 from wattio.kinds.measurement.derive import WITNESS_NAME
+from wattio.kinds.measurement.overrides import Asked
 from wattio.kinds.measurement.plan import MeasurementPlan, Measuring
 from wattio.kinds.measurement.schema import SystemEntry
 from wattio.kinds.measurement.verdicts import WITNESS
@@ -31,7 +31,7 @@ def probe(plan: MeasurementPlan, scratch: Path) -> None:
     Raises HostError with what is missing, MeterRefused and MeterLost with a meter's own words.
     """
     try:
-        with elsewhere.connected(plan) as hosts:
+        with study_hosts.connected(plan) as hosts:
             for look in _looks(plan, scratch, hosts):
                 look()
     except (HostLost, HostRefused) as error:
@@ -67,7 +67,7 @@ def _absent(plan: MeasurementPlan, scratch: Path) -> dict[str, str]:
     if not optional:
         return found
     try:
-        with elsewhere.connected(plan) as hosts:
+        with study_hosts.connected(plan) as hosts:
             for entry in optional:
                 try:
                     _probe(entry, plan, hosts, scratch)
@@ -82,7 +82,7 @@ def lacking(plan: MeasurementPlan, scratch: Path) -> list[str]:
     """All that `probe` would refuse, in words; the same only once."""
     found: dict[str, None] = {}
     try:
-        with elsewhere.connected(plan) as hosts:
+        with study_hosts.connected(plan) as hosts:
             for look in _looks(plan, scratch, hosts):
                 try:
                     look()
@@ -107,14 +107,14 @@ def _looks(
     plan: MeasurementPlan, scratch: Path, hosts: Hosts | None
 ) -> Iterator[Callable[[], object]]:
     for knob in plan.study.knob:
-        if elsewhere.turns_here(plan, knob.name):
+        if study_hosts.turns_here(plan, knob.name):
             for value in knob.values:
                 yield partial(knobs.assignments, knob.name, value)
     for entry in plan.study.workload:
-        if hosts is None or not elsewhere.runs_there(entry.module):
+        if hosts is None or not study_hosts.runs_there(entry.module):
             yield plan.work(entry).probe
     if hosts is not None:
-        yield from elsewhere.looks(plan, hosts)
+        yield from study_hosts.looks(plan, hosts)
     for system in plan.study.system:
         yield partial(_probe, system, plan, hosts, scratch)
     if hosts is None:
@@ -124,7 +124,7 @@ def _looks(
 
 
 def _room(plan: MeasurementPlan, scratch: Path) -> None:
-    for short in space.shortages(plan, scratch):
+    for short in disk_space.shortages(plan, scratch):
         raise HostError(f"workload {plan.study.workload[short.index].name}: {short.text}")
 
 
@@ -142,7 +142,7 @@ def storage_of(
 ) -> System:
     """A system of a study, not brought up yet. Raises HostError where hosts do not suit it."""
     storage = claims.storage(entry.module, entry.options, scratch)
-    return elsewhere.give(storage, entry.name, plan, hosts)
+    return study_hosts.give(storage, entry.name, plan, hosts)
 
 
 def sources(plan: MeasurementPlan) -> list[Source]:

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wattio.errors import ResultError, SystemFailed
-from wattio.kinds.measurement import answers, derive, governed
-from wattio.kinds.measurement.answers import Answer
+from wattio.kinds.measurement import derive, system_status, target_status
 from wattio.kinds.measurement.derive import Rulebook, View
 from wattio.kinds.measurement.record import Phase
+from wattio.kinds.measurement.system_status import Answer
 
 from . import made
 from .test_metrics import study
@@ -63,7 +63,7 @@ def answered(*statuses: Mapping[str, Any]) -> list[Answer]:
 
 def test_means_are_over_the_windows_and_not_over_the_time_between_the_answers() -> None:
     """The answers are 20.4 s apart, and 40 windows ended in between."""
-    found = governed.of_target(
+    found = target_status.of_target(
         answered(status(5.1, 10), status(15.0, 30, backlog_core_s=7.0), status(25.5, 50))
     )
     close = {
@@ -90,37 +90,37 @@ def test_a_compressed_volume_writes_less_than_its_clients() -> None:
     first, last = status(5.0, 10), status(25.0, 50)
     for one, window in ((first, 10), (last, 50)):
         one["reactors"][0]["volumes"][0]["client_data_blocks"] = 4 * window
-    found = governed.of_target(answered(first, last))
+    found = target_status.of_target(answered(first, last))
     assert found["write_amplification"][0] == pytest.approx((4 + 15 + 2 + 3) / 10)
 
 
 def test_a_window_may_be_longer_than_a_phase() -> None:
     """A target without work closed its window of 5 s in a phase of 2: it told 6.6 of 3 reactors."""
-    found = governed.of_target(answered(status(20.0, 30), status(22.0, 40)))
+    found = target_status.of_target(answered(status(20.0, 30), status(22.0, 40)))
     assert found["reactors_on_mean"] == (2.0, "1")
     # And in a phase in which none was closed, it does not tell that none was on.
-    found = governed.of_target(answered(status(20.0, 30), status(22.0, 30)))
+    found = target_status.of_target(answered(status(20.0, 30), status(22.0, 30)))
     assert "reactors_on_mean" not in found
 
 
 def test_a_wall_clock_that_was_set_is_not_believed() -> None:
-    found = governed.of_target(answered(status(5.0, 10), status(25.0, 50, clock_s=3600)))
+    found = target_status.of_target(answered(status(5.0, 10), status(25.0, 50, clock_s=3600)))
     assert found["reactors_on_mean"][0] == pytest.approx(2.0)
 
 
 def test_what_is_not_told_or_fell_is_absent() -> None:
     """A server of before, without counts of blocks; one without a model; one that began anew."""
     first, last = status(5.0, 10), status(25.0, 50)
-    assert governed.of_target([]) == governed.of_target(answered(first)) == {}
+    assert target_status.of_target([]) == target_status.of_target(answered(first)) == {}
     for one in (first, last):
         del one["reactors"][0]["volumes"][0]["moved_blocks"]
         one["power"] = {"estimated_j": None, "estimated_full_speed_j": None}
         one["counts"]["bounded_full_speed_us_sum"] = 0.0
-    found = governed.of_target(answered(first, last))
+    found = target_status.of_target(answered(first, last))
     missing = {"write_amplification", "power_estimated_w_mean", "loss_mean"}
     assert not missing & set(found)
     assert "reactors_on_mean" in found
-    fallen = governed.of_target(answered(status(25.0, 50), status(5.0, 10)))
+    fallen = target_status.of_target(answered(status(25.0, 50), status(5.0, 10)))
     assert {name.rpartition("_")[0] for name in fallen} == {"background_backlog_core_s_estimated"}
 
 
@@ -134,15 +134,15 @@ THINGS = st.recursive(
 
 @given(st.dictionaries(WORDS, THINGS), st.dictionaries(WORDS, THINGS))
 def test_no_answer_breaks_it(first: dict[str, Any], last: dict[str, Any]) -> None:
-    for value, _ in governed.of_target(answered(first, last)).values():
+    for value, _ in target_status.of_target(answered(first, last)).values():
         assert isinstance(value, int | float)
 
 
 def test_the_answers_around_a_step_are_kept_as_they_were_and_become_metrics(tmp_path: Path) -> None:
     left = [status(5.0, 10), status(25.0, 50)]
-    with answers.kept(lambda: left.pop(0), 0.0, tmp_path, "step"):
+    with system_status.kept(lambda: left.pop(0), 0.0, tmp_path, "step"):
         assert len(left) == 1
-    kept = answers.read(tmp_path, "step")
+    kept = system_status.read(tmp_path, "step")
     assert [one.status for one in kept] == [status(5.0, 10), status(25.0, 50)]
     span = made.span("phase", 10.0, 30.0)
     record = made.record(span, phases=(Phase("step", span),), module=None)
@@ -171,9 +171,9 @@ def test_it_is_asked_meanwhile_and_a_question_that_fails_ends_nothing(tmp_path: 
             raise SystemFailed("busy")
         return {"number": asked}
 
-    with answers.kept(ask, 1e-3, tmp_path, "step"):
+    with system_status.kept(ask, 1e-3, tmp_path, "step"):
         assert enough.wait(20)
-    found = answers.read(tmp_path, "step")
+    found = system_status.read(tmp_path, "step")
     assert [one.status["number"] for one in found] == [1, *range(3, asked + 1)]
     lines = (tmp_path / "step.status.jsonl").read_text().splitlines()
     assert json.loads(lines[1])["failure"] == "busy"
@@ -181,14 +181,14 @@ def test_it_is_asked_meanwhile_and_a_question_that_fails_ends_nothing(tmp_path: 
 
 def test_nothing_is_kept_of_one_who_says_nothing(tmp_path: Path) -> None:
     for ask in (None, lambda: None):
-        with answers.kept(ask, 1.0, tmp_path, "step"):
+        with system_status.kept(ask, 1.0, tmp_path, "step"):
             pass
     assert list(tmp_path.iterdir()) == []
-    assert answers.read(tmp_path, "step") == ()
+    assert system_status.read(tmp_path, "step") == ()
 
 
 @pytest.mark.parametrize("line", ["no", "[]", '{"at": [1], "status": {}}', '{"at": [1, 2]}'])
 def test_a_broken_answer_is_told_with_its_line(tmp_path: Path, line: str) -> None:
     (tmp_path / "step.status.jsonl").write_text('{"at": [1, 2], "status": {}}\n' + line + "\n")
     with pytest.raises(ResultError, match=r"step\.status\.jsonl:2: is no answer"):
-        answers.read(tmp_path, "step")
+        system_status.read(tmp_path, "step")

@@ -17,11 +17,11 @@ from wattio.errors import HostError, HostLost, HostRefused, InputError
 from wattio.files import document
 from wattio.hosts.host import Access, Host
 from wattio.hosts.hosts import Hosts
-from wattio.kinds.measurement import elsewhere, frequencies, others, plan, record, verdicts
-from wattio.kinds.measurement.answers import Answer
-from wattio.kinds.measurement.others import Others
+from wattio.kinds.measurement import foreign_load, frequencies, plan, record, study_hosts, verdicts
+from wattio.kinds.measurement.foreign_load import Others
 from wattio.kinds.measurement.plan import MeasurementPlan
 from wattio.kinds.measurement.schema import Rules
+from wattio.kinds.measurement.system_status import Answer
 from wattio.knobs import knobs
 
 from measuring import made
@@ -92,7 +92,7 @@ def test_knobs_are_set_on_the_servers_where_nothing_else_is_said() -> None:
     ):
         made_so = planned(on=on)
         assert entry.knob_names(made_so.study.knob[0]) == names
-        assert elsewhere.turns_here(made_so, "disk.runtime") is (names == [])
+        assert study_hosts.turns_here(made_so, "disk.runtime") is (names == [])
 
 
 @pytest.mark.parametrize(
@@ -110,22 +110,22 @@ def test_a_knob_on_hosts_that_are_not_named_is_refused(before: str, after: str) 
 
 def test_a_knob_is_turned_at_hosts_and_back(hosts: Hosts, disk: Path) -> None:
     study = of(hosts, 'on = "clients"')
-    elsewhere.turn(study, hosts, {"disk.runtime": "auto"})
+    study_hosts.turn(study, hosts, {"disk.runtime": "auto"})
     assert disk.read_text() == "auto"
-    elsewhere.turn(study, hosts, {})  # An idle iteration finds it as it was.
+    study_hosts.turn(study, hosts, {})  # An idle iteration finds it as it was.
     assert disk.read_text() == "on"
-    elsewhere.turn(study, hosts, {"disk.runtime": "auto"})
+    study_hosts.turn(study, hosts, {"disk.runtime": "auto"})
     hosts[hosts.names[0]].close()
     assert disk.read_text() == "on"
     # A host that is lost is left out: what needs it will be INVALID.
-    elsewhere.turn(study, hosts, {"disk.runtime": "auto"})
+    study_hosts.turn(study, hosts, {"disk.runtime": "auto"})
     assert disk.read_text() == "on"
 
 
 def test_a_host_without_the_knob_is_named(hosts: Hosts, disk: Path) -> None:
     disk.unlink()
     name = hosts.names[1]
-    first = next(iter(elsewhere.looks(of(hosts), hosts)))
+    first = next(iter(study_hosts.looks(of(hosts), hosts)))
     with pytest.raises(HostError, match=f"{name}: disk.runtime: this host has no SCSI or ATA"):
         first()
 
@@ -146,13 +146,13 @@ def test_what_a_run_has_at_its_hosts_is_not_that_of_others(hosts: Hosts) -> None
         # Both of them, the one that left its session, too; until then they are shells still.
         assert until(lambda: commands(host).count("sleep") == 2)
         # They are on this machine's kernel, and looked at once, with it.
-        assert set(elsewhere.busy(hosts, [])) == {""}
+        assert set(study_hosts.busy(hosts, [])) == {""}
         # On kernels of their own each is looked at; two on one kernel are one machine.
         for at, boot in zip(hosts, ("a", "b", "b"), strict=True):
             at.facts = {**at.facts, "boot": boot}
-        assert set(elsewhere.busy(hosts, [])) == {"", *hosts.names[:2]}
+        assert set(study_hosts.busy(hosts, [])) == {"", *hosts.names[:2]}
         hosts[hosts.names[0]].close()
-        assert set(elsewhere.busy(hosts, [])) == {"", hosts.names[1]}
+        assert set(study_hosts.busy(hosts, [])) == {"", hosts.names[1]}
     finally:
         host.close()
     with pytest.raises(HostLost):
@@ -194,7 +194,7 @@ def test_frequencies_of_hosts_are_told_by_their_names(hosts: Hosts) -> None:
     for at, khz in zip(hosts, ("1000000", "2000000", "x"), strict=True):
         at.facts = {**at.facts, "has_cpufreq": True}
         at.texts = told(khz)  # type: ignore[method-assign,assignment]
-    look = elsewhere.frequency_look(hosts)
+    look = study_hosts.frequency_look(hosts)
     assert look is not None
     status = look()
     assert status["hosts"] == {
@@ -232,7 +232,7 @@ def test_a_host_that_is_lost_hides_no_other_that_refuses(
 
     monkeypatch.setattr(hosts[refusing], "ask", refuses)
     with pytest.raises(HostError, match=f"disk.runtime: {refusing}: Read-only file system"):
-        elsewhere.turn(of(hosts), hosts, {"disk.runtime": "auto"})
+        study_hosts.turn(of(hosts), hosts, {"disk.runtime": "auto"})
     assert disk.read_text() == "on\n"
 
 
@@ -240,6 +240,6 @@ def test_looks_of_others_are_at_this_process_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Where there are no hosts nobody has to know which kernel this is.
-    monkeypatch.setattr(elsewhere, "_BOOT", tmp_path / "nowhere")
-    found = elsewhere.busy(None, [os.getpid()])
-    assert isinstance(found[""], others.Look)
+    monkeypatch.setattr(study_hosts, "_BOOT", tmp_path / "nowhere")
+    found = study_hosts.busy(None, [os.getpid()])
+    assert isinstance(found[""], foreign_load.Look)

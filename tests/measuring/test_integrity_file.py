@@ -6,32 +6,32 @@ from pathlib import Path
 
 import pytest
 from wattio.errors import SystemFailed
-from wattio.kinds.measurement import content
+from wattio.kinds.measurement import integrity_file
 from wattio.workloads.workload import Place
 
 
 def test_what_was_written_comes_back(tmp_path: Path) -> None:
     places = [Place(tmp_path), Place(tmp_path)]
-    content.write(places)
-    content.check(places)
+    integrity_file.write(places)
+    integrity_file.check(places)
 
 
 @pytest.mark.parametrize("at", [0, 4096, (1 << 20) - 1])
 def test_one_byte_that_changed_is_seen(tmp_path: Path, at: int) -> None:
     places = [Place(tmp_path)]
-    content.write(places)
-    path = tmp_path / content.NAME
+    integrity_file.write(places)
+    path = tmp_path / integrity_file.NAME
     found = bytearray(path.read_bytes())
     found[at] ^= 1
     path.write_bytes(found)
     with pytest.raises(SystemFailed, match=r"client 1: .* is not what was written"):
-        content.check(places)
+        integrity_file.check(places)
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     missing = [Place(tmp_path), Place(tmp_path / "none")]
-    content.write(missing)
+    integrity_file.write(missing)
     with pytest.raises(SystemFailed, match=r"client 2: .* cannot be read: No such file"):
-        content.check(missing)
+        integrity_file.check(missing)
     with pytest.raises(SystemFailed, match=r"client 1: .* cannot be written: No such file"):
-        content.write(missing[1:])
+        integrity_file.write(missing[1:])

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from wattio.clock import Instant
-from wattio.kinds.measurement import others, record, verdicts
-from wattio.kinds.measurement.others import Look, Others
+from wattio.kinds.measurement import foreign_load, record, verdicts
+from wattio.kinds.measurement.foreign_load import Look, Others
 from wattio.kinds.measurement.schema import Rules
 from wattio.knobs.texts import here
 from wattio.results.runs import Verdict
@@ -49,7 +49,7 @@ class Machine:
             ticks = f"{own - own // 2} {own // 2} {waited} 0"
             text = f"{pid} (a) (b c) S {parent} 1 1 0 -1 {flags} 0 0 0 0 {ticks} 20 0 1 0 {pid * 7}"
             (proc / str(pid) / "stat").write_text(f"{text} 0 0\n")
-        found = others.look(here(self.root), (HERE, *servers))
+        found = foreign_load.look(here(self.root), (HERE, *servers))
         assert found is not None
         return replace(found, at=Instant(0, round(at_s * 1e9)))
 
@@ -66,7 +66,7 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def taken(before: Look, after: Look) -> Others:
-    found = others.between(before, after)
+    found = foreign_load.between(before, after)
     assert found is not None
     return found
 
@@ -136,19 +136,19 @@ def test_more_of_ours_than_the_machine_was_busy_is_nothing_of_others(machine: Ma
 def test_what_the_kernel_does_not_tell_is_absent(machine: Machine, text: str) -> None:
     before = machine.look(0.0)
     (machine.root / "proc/stat").write_text(text)
-    assert others.look(here(machine.root), [HERE]) is None
-    assert others.between(before, None) is None
+    assert foreign_load.look(here(machine.root), [HERE]) is None
+    assert foreign_load.between(before, None) is None
 
 
 def test_this_machine_is_read_and_a_child_is_ours() -> None:
-    before = others.look(here(), [os.getpid()])
+    before = foreign_load.look(here(), [os.getpid()])
     subprocess.run(["sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"], check=True)
-    after = others.look(here(), [os.getpid()])
+    after = foreign_load.look(here(), [os.getpid()])
     assert before is not None
     assert after is not None
     assert after.ours > before.ours
     assert after.cores == os.cpu_count()
-    found = others.between(before, after)
+    found = foreign_load.between(before, after)
     assert found is not None
     assert 0 <= found.share <= 1
 

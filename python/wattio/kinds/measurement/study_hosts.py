@@ -16,10 +16,10 @@ from wattio.errors import HostError, HostLost, HostRefused
 from wattio.hosts.clocks import Offset
 from wattio.hosts.host import Host
 from wattio.hosts.hosts import Hosts
-from wattio.kinds.measurement import core_time, frequencies, others
-from wattio.kinds.measurement.answers import Answer
+from wattio.kinds.measurement import core_time, foreign_load, frequencies
 from wattio.kinds.measurement.plan import MeasurementPlan
 from wattio.kinds.measurement.schema import KnobEntry
+from wattio.kinds.measurement.system_status import Answer
 from wattio.knobs import knobs
 from wattio.knobs.knobs import Value
 from wattio.knobs.texts import here
@@ -204,13 +204,13 @@ def core_look(hosts: Hosts | None) -> core_time.Look | None:
     return look
 
 
-def busy(hosts: Hosts | None, servers: Collection[int]) -> dict[str, others.Look]:
+def busy(hosts: Hosts | None, servers: Collection[int]) -> dict[str, foreign_load.Look]:
     """What ran so far on this machine (no name) and on each host; one look at each kernel.
 
     Nodes that share a kernel are one machine, and what a run has on any of them is its own.
     """
     ours = {os.getpid(), *servers}
-    found: dict[str, others.Look | None] = {}
+    found: dict[str, foreign_load.Look | None] = {}
     if hosts is not None:
         kernels: dict[str, list[Host]] = {}
         for host in hosts:
@@ -220,9 +220,9 @@ def busy(hosts: Hosts | None, servers: Collection[int]) -> dict[str, others.Look
         for host in kernels.get(_BOOT.read_text().strip(), ()):
             ours |= set(running.pop(host.name, ()))
         found = hosts.answers(
-            lambda host: others.look(host.texts, running[host.name]), list(running)
+            lambda host: foreign_load.look(host.texts, running[host.name]), list(running)
         )
-    found[""] = others.look(here(), ours)
+    found[""] = foreign_load.look(here(), ours)
     return {name: one for name, one in found.items() if one is not None}
 
 

@@ -13,7 +13,7 @@ from wattio.analysis.cores import TICK_S, Counter, Look, Ticks, as_plain
 from wattio.clock import Instant, Span
 from wattio.errors import InputError, ResultError, WorkloadFailed
 from wattio.kinds.measurement import core_time
-from wattio.kinds.measurement.single import SAMPLES, Energy, metered
+from wattio.kinds.measurement.one_run import SAMPLES, Energy, metered
 from wattio.knobs.texts import Texts
 from wattio.meters import parquet
 from wattio.meters.meter import Facts, MeterRefused
