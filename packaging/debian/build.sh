@@ -132,7 +132,7 @@ service wattio-target target.md packaging/examples/wattio-target/wattio-target.t
 control wattio-target adduser "block server of crash-safe volumes over NBD" <<'END'
 Serves volumes on files or block devices, one or two that mirror each other, to
 clients of the network block device protocol. What they flushed survives a power
-failure; what is damaged is found by checksums. Make a volume, edit
+failure; checksums detect damage. Make a volume, edit
 /etc/wattio-target.toml, then enable the units:
 systemctl enable --now wattio-target.socket wattio-target.service.
 END

@@ -4,7 +4,7 @@
 approach = "dc"            # "tp": all ranks write; "dc": dedicated cores; "dn": nodes
 writers = 1                # dc: ranks of each node that write
 ratio = 3                  # dn: computing nodes for each node that writes
-ranks_per_node = 4         # nodes emulated on one machine; without it, nodes are machines
+ranks_per_node = 4         # ranks of each emulated node; without it, nodes are machines
 buffer = "256 MiB"         # memory of each node for dumps that are not yet written
 when_full = "block"        # or "drop_oldest"
 output = "dumps"
@@ -57,7 +57,7 @@ class Config(Strict):
     writers: int = Field(default=1, ge=1, le=_NUMBER_MAX)  # dc: ranks of each node that write
     # Dn: computing nodes for each node that writes.
     ratio: int = Field(default=1, ge=1, le=_NUMBER_MAX)
-    # Nodes emulated on one machine; without it, nodes are machines.
+    # Ranks of each emulated node on one machine; without it, nodes are machines.
     ranks_per_node: int | None = Field(default=None, ge=1, le=_NUMBER_MAX)
     # Memory of each node for dumps that are not yet written.
     buffer: Size = Field(default=256.0 * _MIB, ge=65536, le=2.0**52)

@@ -5,7 +5,7 @@
     kind = "compile"
     options = { archive = "linux-5.16.tar.xz", configure = ["make", "defconfig"], jobs = 4 }
 
-Three steps, each a phase, as in the thesis (001, chapters 6.1 and 6.4.3, figure A.7): `cp -r` of a
+Three steps, each a phase, as in the thesis (chapters 6.1 and 6.4.3, figure A.7): `cp -r` of a
 tree on the client's own disk, `make` in the copy, `rm -rf`. Each client has a copy of its own; a
 phase lasts until the last one is done. Without an archive the tree is generated (`source_tree`).
 It is made once for each host, beside what is measured, and the copy is counted.
