@@ -3,8 +3,8 @@
 A program of its own, which runs where the client is (folder, number of files, seed, bytes of a
 history): Python 3.8 and its own library are all that it needs.
 
-The tree has the mean size and the files of a directory of the kernel that a thesis (docs/sources.md,
-chapter 6.1) compiled, less its `.git`: 14.37 KiB, 74,265 files in 4886 directories. It gives no
+The tree has the mean size and the files of a directory of the kernel that Erxleben's thesis
+(chapter 6.1) compiled, less its `.git`: 14.37 KiB, 74,265 files in 4886 directories. It gives no
 distributions; those here are ours. Sizes are log-normal. A directory's parent is drawn in
 proportion to the directories that it has already, plus two (Agrawal et al., A five-year study of
 file-system metadata, FAST 2007). A history beside it is as that `.git`: 26 files in 16 directories,
