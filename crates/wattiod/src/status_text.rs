@@ -373,7 +373,7 @@ mod tests {
         let text = verdict(&status());
         for part in [
             "over 33 min 20 s of 2 h 2 min would have saved 10.0 W on average, 20.0 % of 50.0 W (estimate)\n",
-            "\nthat is 87.6 kWh, 21.90 EUR and 30.7 kg of CO2 in a year like this, at 0.25 EUR",
+            "\nthat is 87.7 kWh, 21.91 EUR and 30.7 kg of CO2 in a year like this, at 0.25 EUR",
             "would have broken the bound in 3 of 900 windows",
             "would have changed the setting 41 times",
             "off by 4.3 %",
@@ -396,7 +396,7 @@ mod tests {
         let run = Status { mode: "run".into(), shadow: None, power, uptime_s: 7200.0, ..status() };
         let text = verdict(&run);
         let told = "over 1 h 0 min of 2 h 0 min saved 10.0 W on average, 20.0 % of 50.0 W (estimate)\n\
-                    that is 87.6 kWh";
+                    that is 87.7 kWh";
         assert!(text.starts_with(told), "{text}");
         // The window that is under way has none yet.
         let text = verdict(&Status { uptime_s: 3605.0, ..run });
