@@ -48,7 +48,7 @@ def test_the_packages_come_and_go_without_a_trace(bare: Path) -> None:
 
     # The daemon: there, right, not enabled; its configuration is the administrator's.
     assert done(bare, "wattiod --version").startswith("wattiod ")
-    assert "right" in done(bare, "wattiod check /etc/wattiod.toml")
+    assert done(bare, "wattiod check /etc/wattiod.toml").endswith("ok\n")
     assert done(bare, "dpkg-query -W -f='${Conffiles}' wattiod").startswith(" /etc/wattiod.toml ")
     unit = done(bare, "cat /usr/lib/systemd/system/wattiod.service")
     assert "ExecStart=/usr/sbin/wattiod run /etc/wattiod.toml" in unit
