@@ -75,13 +75,15 @@ fn a_daemon_outlives_a_reload_that_the_host_does_not_allow() {
     assert!(told.contains("not reloaded, the old configuration stays in force"), "{told}");
     fs::write(&online, "0-1").unwrap();
     wait_for(&limit, "1500000");
-    // A value that cannot be put back just then.
-    fs::remove_file(&limit).unwrap();
-    fs::create_dir(&limit).unwrap();
+    // A value that cannot be put back just then. It is never missing: nothing is put back then, for
+    // its processor is gone.
+    let (kept, unreadable) = (place.path("kept"), place.path("unreadable"));
+    fs::hard_link(&limit, &kept).unwrap();
+    std::os::unix::fs::symlink("/", &unreadable).unwrap();
+    fs::rename(&unreadable, &limit).unwrap();
     daemon.signal(Signal::HUP);
     status_with(&socket, "1 value cannot be restored now");
-    fs::remove_dir(&limit).unwrap();
-    fs::write(&limit, "1500000").unwrap();
+    fs::rename(&kept, &limit).unwrap();
     daemon.signal(Signal::HUP);
     status_with(&socket, "configuration reloaded");
     wait_for(&limit, "1500000");
