@@ -97,7 +97,7 @@ class ClusterExecutor:
         try:
             client = Client(self._engine, timeout=WAIT_S)
         except (OSError, ValueError) as error:
-            raise HostError(f"{self._engine}: no scheduler answers: {error}") from error
+            raise HostError(f"{self._engine}: no scheduler answered: {error}") from error
         with client:
             _same_version(client, self._engine)
             yield client

@@ -25,7 +25,7 @@ def folder(output: Path, step: int) -> Path:
         raise InputError(f"{output}: cannot be read: {error.strerror}") from error
     if step not in found:
         known = ", ".join(map(str, found)) or "none"
-        raise InputError(f"{output}: has no whole dump of step {step}; there are: {known}")
+        raise InputError(f"{output}: has no whole dump of step {step}; whole dumps: {known}")
     return found[step]
 
 

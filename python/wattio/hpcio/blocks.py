@@ -85,7 +85,7 @@ def make(
     except (TypeError, ValueError, SyntaxError) as error:
         raise InputError(f"variable {name}: {error}") from error
     if kind.kind not in KINDS or kind.hasobject:
-        raise InputError(f"variable {name}: type {kind} is no number")
+        raise InputError(f"variable {name}: type {kind} is not a number")
     size = _extent(name, "shape", [shape] if isinstance(shape, int) else shape)
     if (global_shape is None) != (offset is None):
         raise InputError(f"variable {name}: global_shape and offset go together")
@@ -107,10 +107,10 @@ def _extent(name: str, what: str, values: Sequence[int]) -> tuple[int, ...]:
         found = tuple(operator.index(value) for value in values)
     except TypeError as error:
         raise InputError(
-            f"variable {name}: {what} {values!r} is no tuple of whole numbers"
+            f"variable {name}: {what} {values!r} is not a tuple of whole numbers"
         ) from error
     if any(value < 0 for value in found):
-        raise InputError(f"variable {name}: {what} {found} goes below 0")
+        raise InputError(f"variable {name}: {what} {found} is below 0")
     return found
 
 

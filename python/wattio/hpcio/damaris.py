@@ -104,7 +104,9 @@ def write(config: Written, nodes: int, name: str = "wattio") -> str:
 
 def _approach(architecture: ElementTree.Element, nodes: int | None) -> dict[str, Any]:
     if _element(architecture, "dedicated") is None:
-        raise InputError("<architecture>: has no <dedicated>, as files of old versions of Damaris")
+        raise InputError(
+            "<architecture>: has no <dedicated>, like files of old versions of Damaris"
+        )
     cores = _number(architecture, "dedicated", "cores") or 0
     dedicated = _number(architecture, "dedicated", "nodes") or 0
     if not dedicated:
@@ -113,7 +115,9 @@ def _approach(architecture: ElementTree.Element, nodes: int | None) -> dict[str,
     if nodes is None:
         raise InputError('<dedicated nodes="...">: say how many nodes the job has')
     if nodes <= dedicated:
-        raise InputError(f"<dedicated>: of {nodes} nodes, {dedicated} leave none to compute")
+        raise InputError(
+            f"<dedicated>: dedicates {dedicated} of {nodes} nodes; none is left to compute"
+        )
     ratio, rest = divmod(nodes - dedicated, dedicated)
     return {"approach": "dn", "ratio": ratio + bool(rest)}
 
@@ -124,7 +128,7 @@ def _number(architecture: ElementTree.Element, element: str, name: str) -> int |
     if text is None:
         return None
     if not _NUMBER.fullmatch(text.strip()):
-        raise InputError(f'<{element} {name}="{text}">: is no whole number')
+        raise InputError(f'<{element} {name}="{text}">: is not a whole number')
     return int(text)
 
 

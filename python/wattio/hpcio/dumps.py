@@ -90,4 +90,4 @@ def parse_note(text: str) -> tuple[Note, set[int]]:
         )
         return note, {int(rank) for rank in content["ranks_expected"]}
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as caught:
-        raise ResultError(f"no note of a dump: {caught!r}") from caught
+        raise ResultError(f"not a note of a dump: {caught!r}") from caught

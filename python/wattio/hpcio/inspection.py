@@ -95,7 +95,7 @@ def _foreign(found: Manifest, path: Path) -> str | None:
     except parts.UNREADABLE:
         # Whoever reads its blocks will tell.
         return None
-    return None if other is None else f"{path.name}: is of another dump: {other}"
+    return None if other is None else f"{path.name}: belongs to another dump: {other}"
 
 
 def _whole(step: int, path: Path) -> Dump:
@@ -108,7 +108,7 @@ def _whole(step: int, path: Path) -> Dump:
     dump.approach, dump.files = found.approach, len(found.parts)
     if found.step != step:
         dump.problems.append(
-            f"manifest: is of step {found.step}: one folder was copied over another"
+            f"manifest: belongs to step {found.step}: one folder was copied over another"
         )
     dump.problems += absent(found)
     dump.notes += shared(found)
@@ -144,7 +144,7 @@ def shared(found: Manifest) -> Iterator[str]:
     """Where blocks overlap, as halos do, or wrong offsets."""
     for (name, _), those in _members(found).items():
         if count := sum(math.prod(one.shape) for one in those) - blocks.covered(those):
-            yield f"{name}: blocks overlap by {count} elements: of each, one is read"
+            yield f"{name}: blocks overlap by {count} elements; each is read once"
 
 
 def _members(found: Manifest) -> dict[tuple[str, tuple[int, ...]], list[Block]]:
@@ -166,12 +166,14 @@ def _partial(step: int, path: Path) -> Dump:
         elif note.error is not None and note.error not in dump.problems:
             dump.problems.append(note.error)
     damaged = sorted({one.name for one in path.glob("part-*.json")} - {one.path for one in found})
-    dump.problems += [f"{name}: is no whole note" for name in damaged]
+    dump.problems += [f"{name}: is not a complete note" for name in damaged]
     told = {rank for note in found for rank in note.ranks}
     if not found:
-        dump.problems.append(f"no part of it has a whole note: {_SILENT}")
+        dump.problems.append(f"no part has a complete note: {_SILENT}")
     elif missing := sorted(expected - told):
-        dump.problems.append(f"ranks {missing}: no whole note: {_SILENT}")
+        dump.problems.append(f"ranks {missing}: no complete note: {_SILENT}")
     elif all(note.whole for note in found):
-        dump.problems.append("all parts are there, but the program ended before it was published")
+        dump.problems.append(
+            "all parts are present, but the program ended before the dump was published"
+        )
     return dump

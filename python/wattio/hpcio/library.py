@@ -74,7 +74,7 @@ def prefix() -> Path:
     found = Path(__file__).parents[1] / "_io"
     if not (found / "lib" / "libwattio_io.so.0").is_file():
         raise HostError(
-            f"{found}: libwattio_io is not there, which this package carries: install wattio again,"
+            f"{found}: libwattio_io is missing, though wattio's package has it: reinstall wattio,"
             f" or run `make install-io PREFIX={found}` in its sources"
         )
     return found

@@ -128,7 +128,7 @@ class Session:
         self._check_open()
         block, number = self._declared(name, shape, dtype, global_shape, offset)
         if name in self._blocks:
-            raise InputError(f"variable {name}: is allocated already for this dump")
+            raise InputError(f"variable {name}: is already allocated for this dump")
         for key, value in (attributes or {}).items():
             if self._attributes.get((number, key)) != value:
                 self._handle.attribute(number, key, value)
@@ -167,7 +167,7 @@ class Session:
         if kind not in library.TYPES:
             allowed = ", ".join(library.TYPES)
             raise InputError(
-                f"variable {name}: type {kind} has no place in dumps; allowed: {allowed}"
+                f"variable {name}: type {kind} cannot be written to dumps; allowed: {allowed}"
             )
         number = self._handle.declare(name, kind, block.shape, block.global_shape, block.offset)
         self._known[name] = given if kept else (), block, number
@@ -319,7 +319,7 @@ def whole(step: object) -> int:
     try:
         found = operator.index(step)  # type: ignore[arg-type]
     except TypeError:
-        raise InputError(f"end_dump({step!r}): a step is a whole number") from None
+        raise InputError(f"end_dump({step!r}): the step is not a whole number") from None
     if found > STEP_MAX:
-        raise InputError(f"end_dump({found}): steps go up to {STEP_MAX}")
+        raise InputError(f"end_dump({found}): the step must be {STEP_MAX} or less")
     return found

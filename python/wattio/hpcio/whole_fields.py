@@ -35,7 +35,7 @@ def problem(folder: Path, found: Manifest) -> str | None:
     try:
         with h5py.File(path, "r") as file:
             if other := parts.difference(file.attrs, told):
-                return f"{FILE}: is of another dump: {other}"
+                return f"{FILE}: belongs to another dump: {other}"
             other = parts.difference(file.attrs, found.attributes) or _variables(file, found)
     except parts.UNREADABLE as error:
         return f"{FILE}: cannot be read: {error}"

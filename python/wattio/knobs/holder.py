@@ -43,7 +43,9 @@ class Holder:
         try:
             self._snapshot.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise HostError(f"{self._snapshot.parent}: cannot be made: {error.strerror}") from error
+            raise HostError(
+                f"{self._snapshot.parent}: cannot be created: {error.strerror}"
+            ) from error
         self._process = subprocess.Popen(
             [sys.executable, "-m", __name__, str(self._root), str(self._snapshot)],
             stdin=subprocess.PIPE,
@@ -96,15 +98,15 @@ class Holder:
     def _put_back(self, code: int) -> str:
         """Restore from the snapshot what a killed holder left; what became of it, in words."""
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        text = f"the process that held the knobs was ended by others ({how})"
+        text = f"the process that held the knobs was killed ({how})"
         try:
             with Holder(self._snapshot, self._root):
-                return f"{text}; what it had changed has been put back"
+                return f"{text}; its changes have been undone"
         except HostError as error:
             return f"{text}; {self._left()} ({error})"
 
     def _left(self) -> str:
-        return f"old values lie in {self._snapshot}, and the next study with knobs puts them back"
+        return f"old values are kept in {self._snapshot}; the next study with knobs restores them"
 
     def put(self, assignments: Mapping[str, str]) -> None:
         """Write values by address; old ones are saved first. Raises HostError."""

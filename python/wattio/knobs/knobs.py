@@ -43,7 +43,7 @@ def _kilohertz(value: Value, _: int) -> str:
 def _online(value: Value, place: int) -> str:
     """`place` counts from 0 over the cores that can be switched off; core 0 never can."""
     if not isinstance(value, int) or value < 1:
-        raise ValueError(f"{value!r} is no number of cores, 1 or more")
+        raise ValueError(f"{value!r} is not a number of cores; allowed: 1 or more")
     return "1" if place + 1 < value else "0"
 
 
@@ -58,7 +58,7 @@ def _word(*allowed: str) -> Callable[[Value, int], str]:
 
 def _microseconds(value: Value, _: int) -> str:
     if not isinstance(value, int) or value < 0:
-        raise ValueError(f"{value!r} is no number of microseconds")
+        raise ValueError(f"{value!r} is not a number of microseconds")
     return str(value)
 
 
@@ -119,7 +119,7 @@ def settings(name: str, value: Value, texts: Texts) -> dict[str, str]:
     if not files:
         raise HostError(f"{name}: this host has no {knob.need} (no /{knob.files})")
     if name == "cpu.cores" and isinstance(value, int) and value > len(files) + 1:
-        raise HostError(f"{name}: {value} of {len(files) + 1} cores cannot be on")
+        raise HostError(f"{name}: is {value}; this host has {len(files) + 1} cores")
     found = {}
     for index, path in enumerate(files):
         text = knob.text(value, index)
@@ -134,7 +134,7 @@ def _both(highest: str, khz: int, there: Mapping[str, str]) -> tuple[str, str]:
     try:
         raised = khz > int(there[highest])
     except ValueError:
-        raise HostError(f"/{highest}: says no frequency: {there[highest].strip()!r}") from None
+        raise HostError(f"/{highest}: is not a frequency: {there[highest].strip()!r}") from None
     if lowest not in there:
-        raise HostError(f"{_PINNED}: there is no /{lowest}, or it cannot be read")
+        raise HostError(f"{_PINNED}: /{lowest} is missing or cannot be read")
     return (highest, lowest) if raised else (lowest, highest)

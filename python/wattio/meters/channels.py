@@ -54,7 +54,7 @@ def channels(name: str) -> tuple[dict[str | None, Channel], list[str]]:
             for row in _all_rows(Lines(parts, file, every=True), bad):
                 rows.setdefault(row.meter, []).append(row)
     if not rows:
-        raise InputError(bad[0] if bad else f"{parts.path}: has no sample")
+        raise InputError(bad[0] if bad else f"{parts.path}: has no samples")
     return {label: _channel(parts, own) for label, own in rows.items()}, bad
 
 
@@ -77,7 +77,7 @@ def _all_rows(lines: Lines, bad: list[str]) -> Iterator[Row]:
 
 def _channel(parts: Name, rows: list[Row]) -> Channel:
     if len({row.absolute for row in rows}) > 1:
-        raise parts.error("some times count from 1970, and some from a start of their own")
+        raise parts.error("some times count from 1970, others from an arbitrary start")
     rows = sorted(rows, key=lambda row: row.time_ns)
     conversion = Conversion(Instant(0, 0))
     samples = Samples.of([conversion.of(row) for row in rows])

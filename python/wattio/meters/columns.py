@@ -136,10 +136,10 @@ def find_layout(header: str, wanted: ColumnNames) -> Layout:
 
     header = header.lstrip("\ufeff")
     if not is_text(header):
-        raise ValueError("is not text; a line with the names of columns is needed")
+        raise ValueError("is not text; a header line with column names is needed")
     delimiter = max(DELIMITERS, key=header.count)
     if not header.count(delimiter):
-        raise ValueError("the header has one column; time, and power or energy, are needed")
+        raise ValueError("the header has one column; time and power or energy are needed")
     names = split(header, delimiter)
     bare = [_UNIT.sub("", name).strip().lower() for name in names]
 
@@ -149,7 +149,7 @@ def find_layout(header: str, wanted: ColumnNames) -> Layout:
         for candidates in (names, bare):
             if given in candidates:
                 return candidates.index(given)
-        raise ValueError(f'there is no column "{given}"; {nearest(given, names)}')
+        raise ValueError(f'no column "{given}"; {nearest(given, names)}')
 
     time = place(wanted.time, TIME_NAMES)
     volts = amperes = power = None
@@ -161,12 +161,12 @@ def find_layout(header: str, wanted: ColumnNames) -> Layout:
             volts, amperes = place(None, VOLTS_NAMES), place(None, AMPERES_NAMES)
     there = ", ".join(names)
     if time is None:
-        raise ValueError(f"no column of time; name it with ?time=; there are {there}")
+        raise ValueError(f"no column of time; name it with ?time=; columns: {there}")
     energy = place(wanted.energy, ENERGY_NAMES)
     if energy is None and power is None and (volts is None or amperes is None):
         raise ValueError(
             "no column of power; name it with ?power=, ?energy=, or ?volts= and ?amperes=;"
-            f" there are {there}"
+            f" columns: {there}"
         )
     # The unit that is given is that of the power, where there is any.
     alone = power is None and energy is not None
@@ -243,7 +243,7 @@ def parse_row(
 
     def field(place: int) -> str:
         if place >= len(fields):
-            raise ValueError(f"has {len(fields)} fields, needs {place + 1} at least")
+            raise ValueError(f"has {len(fields)} fields, needs at least {place + 1}")
         return fields[place]
 
     def value(place: int | None) -> float | None:
@@ -260,11 +260,11 @@ def parse_row(
     elif volts is not None and amperes is not None:
         power_w = volts * amperes * layout.scale
     if power_w is not None and not math.isfinite(power_w):
-        raise ValueError(f"a power of {power_w} W cannot be true")
+        raise ValueError(f"a power of {power_w} W is not possible")
     energy = value(layout.energy)
     energy_j = None if energy is None else energy * layout.energy_scale
     if energy_j is not None and not math.isfinite(energy_j):
-        raise ValueError(f"an energy of {energy_j} J cannot be true")
+        raise ValueError(f"an energy of {energy_j} J is not possible")
     return Row(time_ns, absolute, power_w, energy_j, meter)
 
 
@@ -293,20 +293,18 @@ def point(text: str, decimal: str | None, commas_part: bool) -> str:
             decimal = "."
         elif commas_part:
             either = f"{text.replace(',', '.')} or {text.replace(',', '')}"
-            raise ValueError(
-                f'"{text}" may be {either}; say ?decimal=, or ?decimal=. with the name'
-            )
+            raise ValueError(f'"{text}" may be {either}; add ?decimal=, or ?decimal=. to the name')
     if decimal != ".":
         return text.replace(",", ".")
     if not grouped:
-        raise ValueError(f'"{text[:40]}" is no number whose commas part thousands')
+        raise ValueError(f'"{text[:40]}" is not a number with commas between thousands')
     return text.replace(",", "")
 
 
 def number(text: str) -> float:
     """A number with a point or a comma before its decimals. Raises ValueError."""
     if not _NUMBER.fullmatch(text):
-        raise ValueError(f'"{text[:40]}" is no number')
+        raise ValueError(f'"{text[:40]}" is not a number')
     return float(text.replace(",", "."))
 
 
@@ -337,11 +335,11 @@ def parse_time(
     try:
         moment = datetime.fromisoformat(text.replace(",", "."))
     except ValueError:
-        raise ValueError(f'"{text[:40]}" is no time: neither ISO 8601 nor a number') from None
+        raise ValueError(f'"{text[:40]}" is not a time: neither ISO 8601 nor a number') from None
     try:
         return _checked(utc_ns_of(moment, moment.tzinfo or zone, before_ns)), True
     except OverflowError:
-        raise ValueError(f'"{text[:40]}" is no time that can be') from None
+        raise ValueError(f'"{text[:40]}" is not a valid time') from None
 
 
 def _number_ns(text: str, unit_ns: int | None) -> tuple[int, bool]:
@@ -349,7 +347,7 @@ def _number_ns(text: str, unit_ns: int | None) -> tuple[int, bool]:
     units = (unit_ns,) if unit_ns else _SINCE_1970_NS
     unit = next((one for one in units if abs(value) * one <= _LAST_NS), None)
     if unit is None:
-        raise ValueError(f'"{text[:40]}" is no time that can be')
+        raise ValueError(f'"{text[:40]}" is not a valid time')
     if abs(value) * unit < _FIRST_NS:
         return round(value * unit), False
     # A whole number has more digits than a float.

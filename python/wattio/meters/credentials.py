@@ -40,7 +40,7 @@ def credentials_of(parts: Name, environment: Mapping[str, str] | None = None) ->
     variable = parts.query.get("password_env")
     if variable is not None:
         if password is not None:
-            raise parts.error("has a password and password_env; one of them is enough")
+            raise parts.error("has both a password and password_env; give one of them")
         if variable not in environment:
             raise parts.error(f"password_env: the environment variable {variable} is not set")
         password = environment[variable]
@@ -60,9 +60,7 @@ def _read(parts: Name) -> dict[str, str]:
     path = Path(parts.query["credentials"]).expanduser()
     content = document.read(path)
     if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise InputError(
-            f"{path}: others may read it; allow it to yourself alone: chmod 600 {path}"
-        )
+        raise InputError(f"{path}: others may read it; keep it to yourself: chmod 600 {path}")
     for key, value in content.content.items():
         if key not in known:
             raise content.error((key,), f"unknown key; {document.nearest(key, known)}")

@@ -25,15 +25,15 @@ _STAMP_S_MIN = 0x2000_0000
 
 # Words of ipmitool when the answer is no, and what each means.
 _REFUSALS = (
-    ("RAKP 2 HMAC is invalid", "the password is wrong"),
-    ("unauthorized name", "the user is not known"),
-    ("unauthorized role", "the user may not have this privilege; try ?privilege=USER"),
-    ("invalid authentication algorithm", "it does not take this cipher suite; try ?cipher=17"),
-    ("no matching cipher suite", "it does not take this cipher suite; try ?cipher=17"),
-    ("invalid role", "the user may not have this privilege; try ?privilege=USER"),
-    ("because: Insufficient privilege level", "the user's privilege is not enough"),
-    ("because: Invalid command", "it has no DCMI power reading"),
-    ("Could not open device", "this machine shows no BMC: no /dev/ipmi0, or no right to open it"),
+    ("RAKP 2 HMAC is invalid", "wrong password"),
+    ("unauthorized name", "unknown user"),
+    ("unauthorized role", "the user is not allowed this privilege; try ?privilege=USER"),
+    ("invalid authentication algorithm", "cipher suite not supported; try ?cipher=17"),
+    ("no matching cipher suite", "cipher suite not supported; try ?cipher=17"),
+    ("invalid role", "the user is not allowed this privilege; try ?privilege=USER"),
+    ("because: Insufficient privilege level", "the user's privilege is too low"),
+    ("because: Invalid command", "the BMC has no DCMI power reading"),
+    ("Could not open device", "no BMC found: /dev/ipmi0 is missing or cannot be opened"),
 )
 
 
@@ -68,10 +68,10 @@ def explain(text: str, meter: str) -> MeterLost | MeterRefused:
             return MeterRefused(f"{meter}: {meaning}")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if any("lookup" in line and "failed" in line for line in lines):
-        return MeterLost(f"{meter}: the host's address is not known")
+        return MeterLost(f"{meter}: the host name cannot be resolved")
     if any("Unable to establish" in line for line in lines):
         return MeterLost(f"{meter}: did not answer")
-    return MeterLost(f"{meter}: ipmitool says {lines[-1][:200] if lines else 'nothing'}")
+    return MeterLost(f"{meter}: ipmitool failed: {lines[-1][:200] if lines else 'no output'}")
 
 
 def _stamp_s(text: str) -> float | None:

@@ -96,7 +96,7 @@ def open_meter(name: str) -> Estimate:
     parts = parse(name)
     parts.allow(["root"])
     if not parts.path:
-        raise parts.error(f"names no model; write {FORM}")
+        raise parts.missing("model", FORM)
     path = _model_of(parts)
     found_at = None if path == parts.path else path
     return Estimate(read_model(path), _root_of(parts), parts.shown, found_at)

@@ -74,7 +74,7 @@ class IpmiMeter:
         at = midway(before, clock.now())
         name = self._facts.name
         if said.power_w == _NO_READING_W:
-            raise MeterLost(f"{name}: says {said.power_w:.0f} W, which stands for no reading")
+            raise MeterLost(f"{name}: reports {said.power_w:.0f} W, which means no reading")
         return Reading(*at, plausible(said.power_w, name, HOST_POWER_W_MAX), mark=said.stamp_s)
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class IpmiMeter:
             raise explain(output, name)
         if not said.active:
             raise MeterRefused(
-                f"{name}: its power reading is not activated; ipmitool dcmi power activate does it"
+                f"{name}: power reading is not activated; run: ipmitool dcmi power activate"
             )
         return said
 
@@ -111,7 +111,7 @@ class IpmiMeter:
                 start_new_session=True,
             )
         except OSError as error:
-            raise MeterRefused(f"{name}: {_PROGRAM} does not run: {error.strerror}") from None
+            raise MeterRefused(f"{name}: {_PROGRAM} cannot be started: {error.strerror}") from None
         self._running = process
         try:
             output, _ = process.communicate(timeout=self._timeout_s)
@@ -133,7 +133,7 @@ def find() -> list[FoundMeter]:
     if shutil.which(_PROGRAM) is None:
         trouble = _INSTALL
     elif not os.access(device, os.R_OK | os.W_OK):
-        trouble = f"{device} may not be opened: run as root, or give your group access to it"
+        trouble = f"{device} cannot be opened: run as root, or give your group access to it"
     return [FoundMeter(f"{SCHEME}:", "the BMC's power reading of this machine", trouble)]
 
 
@@ -141,7 +141,7 @@ def open_meter(name: str) -> Meter:
     """Open a controller, and ask it once. Raises InputError, MeterRefused, MeterLost."""
     parts = parse(name)
     if parts.path:
-        raise parts.error(f'"{parts.path}" is too much; write {FORM}')
+        raise parts.error(f'"{parts.path}" is not part of the name; write {FORM}')
     timeout_s = parts.seconds("timeout", _TIMEOUT_S)
     period_s = parts.seconds("period", _PERIODS_S[0]) if "period" in parts.query else None
     lag_s = parts.seconds("lag", _PERIODS_S[0]) if "lag" in parts.query else None
@@ -183,7 +183,7 @@ def _remote(parts: Name) -> tuple[list[str], str]:
         if value not in allowed:
             raise parts.error(f'{key}: "{value}" is not known; {nearest(value, allowed)}')
     if not known.user:
-        raise parts.error(f"names no user; write {FORM}")
+        raise parts.missing("user", FORM)
     options = ["-I", "lanplus", "-C", cipher, "-L", privilege, "-N", "1", "-R", "2", "-E"]
     host, port = parts.host or "", str(parts.port or _PORT)
     return [*options, "-H", host, "-p", port, "-U", known.user], known.password or ""

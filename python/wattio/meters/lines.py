@@ -175,7 +175,7 @@ class Lines:
             if self._every:
                 return row
             raise self.error(
-                "its time counts from a start of its own; give ?start=2026-01-31T12:00:00Z"
+                "its times count from an arbitrary start; give ?start=2026-01-31T12:00:00Z"
             )
         return row._replace(time_ns=self._start_ns + row.time_ns, absolute=True)
 
@@ -202,5 +202,5 @@ def _start_ns(parts: Name, zone: tzinfo) -> int | None:
     except ValueError as error:
         raise parts.error(f"start: {error}") from None
     if not absolute:
-        raise parts.error("start: counts from a start of its own; give a date and time")
+        raise parts.error("start: must be a date and time")
     return start_ns

@@ -66,7 +66,7 @@ def open_meter(name: str) -> Lmg450:
     parts = parse(name)
     parts.allow(["baud", "table"])
     if not parts.path.startswith("/"):
-        raise parts.error(f"names no device; write {FORM}")
+        raise parts.missing("device", FORM)
     table = document.validate(Table, document.read(Path(parts.query.get("table", str(TABLE)))))
     if "baud" in parts.query:
         baud = parts.query["baud"]
@@ -128,7 +128,7 @@ class Lmg450:
             if self._closed.is_set():
                 raise MeterLost(f"{self._name}: is closed")
             if time.monotonic() > silent_s:
-                raise MeterLost(f"{self._name}: sends nothing")
+                raise MeterLost(f"{self._name}: sends no data")
             self._take(self._receive())
         return self._waiting.popleft()
 
@@ -151,9 +151,9 @@ class Lmg450:
             if time.monotonic() > deadline_s:
                 if heard:
                     raise MeterRefused(
-                        f"{self._name}: is no {table.identifies}; it says {heard[:80]!r}"
+                        f"{self._name}: is not an {table.identifies}; it answered {heard[:80]!r}"
                     )
-                raise MeterLost(f"{self._name}: does not answer to {table.identify}")
+                raise MeterLost(f"{self._name}: did not answer {table.identify}")
             for line in self._receive():
                 if parse_line(line, table) is None and line.strip():
                     heard = line.decode("ascii", "replace").strip()
@@ -181,7 +181,7 @@ class Lmg450:
         lines, self._received = parts[:-1], parts[-1]
         if len(self._received) > _LINE_BYTES_MAX:
             self._received = b""
-            raise MeterLost(f"{self._name}: sends a line without end; is the baud rate right?")
+            raise MeterLost(f"{self._name}: sends an endless line; is the baud rate right?")
         return lines
 
     def _take(self, lines: list[bytes]) -> None:
@@ -213,8 +213,8 @@ def _opened(parts: Name, table: Table) -> serial.Serial:
             parts.path, table.baud, timeout=_WAIT_S, write_timeout=_ANSWER_S, rtscts=table.handshake
         )
     except PermissionError as error:
-        raise MeterAbsent(f"{parts.shown}: may not be opened: {error}") from None
+        raise MeterAbsent(f"{parts.shown}: cannot be opened: {error}") from None
     except (OSError, ValueError, termios.error) as error:
         if getattr(error, "errno", None) == 13:
-            raise MeterAbsent(f"{parts.shown}: may not be opened: {error}") from None
+            raise MeterAbsent(f"{parts.shown}: cannot be opened: {error}") from None
         raise MeterLost(f"{parts.shown}: cannot be opened: {error}") from None

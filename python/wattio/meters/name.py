@@ -45,6 +45,10 @@ class Name:
         """An InputError that says which meter."""
         return InputError(f'meter "{self.shown}": {message}')
 
+    def missing(self, what: str, form: str) -> InputError:
+        """An InputError that says what the name needs."""
+        return self.error(f"no {what} given; write {form}")
+
     def allow(self, keys: Sequence[str]) -> None:
         """Raise InputError for a key of the query that is none of these."""
         from wattio.files.document import nearest
@@ -62,7 +66,7 @@ class Name:
         except InputError as error:
             raise self.error(f"{key}: {error}") from None
         if not 0 < value < float("inf"):
-            raise self.error(f"{key}: is {self.query[key]}; must be above zero")
+            raise self.error(f"{key}: is {self.query[key]}; must be above 0")
         return value
 
 
@@ -80,7 +84,9 @@ def parse(name: str) -> Name:
         if name.endswith("?"):
             return parse(name[:-1])
         # What urllib says can repeat the name, and with it the password.
-        detail = "its port is no number of 1 to 65535" if "ort" in str(error) else "is malformed"
+        detail = (
+            "its port is not a number from 1 to 65535" if "ort" in str(error) else "is malformed"
+        )
         raise InputError(f'meter "{shown}": {detail}; see wattio meter list') from None
     user = unquote(parts.username) if parts.username is not None else None
     password = unquote(parts.password) if parts.password is not None else None

@@ -38,7 +38,7 @@ def open_meter(name: str) -> PtDaemon:
     parts = parse(name)
     parts.allow(["period", "amperes", "volts"])
     if not parts.host:
-        raise parts.error(f"names no host; write {FORM}")
+        raise parts.missing("host", FORM)
     for key in ("amperes", "volts"):
         if not parts.query.get(key, "x").replace(".", "", 1).isalnum():
             raise parts.error(f'{key}: is "{parts.query[key]}"; write Auto or a number')
@@ -89,7 +89,7 @@ class PtDaemon:
         silent_s = time.monotonic() + max(_TIMEOUT_S, _SILENT_PERIODS * self._period_s)
         while not self._samples:
             if time.monotonic() > silent_s:
-                raise MeterLost(f"{self._name}: answers, and has no sample")
+                raise MeterLost(f"{self._name}: answers but has no samples")
             self._fetch()
             if not self._samples and self._closed.wait(self._period_s / _POLLS_A_PERIOD):
                 raise MeterLost(f"{self._name}: is closed")
@@ -109,7 +109,7 @@ class PtDaemon:
     def _begin(self, parts: Name, period_ms: int) -> str:
         hello = self._ask("Hello")
         if hello != ptd_dialogue.HELLO:
-            raise MeterRefused(f"{self._name}: is no PTDaemon; it says {hello[:80]!r}")
+            raise MeterRefused(f"{self._name}: is not a PTDaemon; it answered {hello[:80]!r}")
         identity = self._ask("Identify")
         self._ask("RR")
         for key, letter in (("amperes", "A"), ("volts", "V")):
@@ -117,7 +117,7 @@ class PtDaemon:
                 self._ask(f"SR,{letter},{parts.query[key]}")
         begun = self._ask(f"Go,{period_ms},0,wattio")
         if not begun.startswith("Starting"):
-            raise MeterRefused(f"{self._name}: does not measure: {begun[:120]!r}")
+            raise MeterRefused(f"{self._name}: did not start measuring: {begun[:120]!r}")
         return identity[:120]
 
     def _fetch(self) -> None:
@@ -126,11 +126,11 @@ class PtDaemon:
         at = clock.now()
         count = ptd_dialogue.parse_count(answer)
         if count is None or count > ptd_dialogue.SAMPLES_MAX:
-            raise MeterLost(f"{self._name}: does not tell samples: {answer[:120]!r}")
+            raise MeterLost(f"{self._name}: did not send samples: {answer[:120]!r}")
         found = [ptd_dialogue.parse_sample(self._line()) for _ in range(count)]
         for later, sample in zip(range(count - 1, -1, -1), found, strict=True):
             if sample is None:
-                raise MeterLost(f"{self._name}: tells a sample that is none")
+                raise MeterLost(f"{self._name}: sent an invalid sample")
             ago_ns = round(later * self._period_s * 1e9)
             monotonic_ns = max(at.monotonic_ns - ago_ns, self._newest_ns + 1)
             utc_ns = at.utc_ns - at.monotonic_ns + monotonic_ns
@@ -148,7 +148,7 @@ class PtDaemon:
     def _line(self) -> str:
         while b"\n" not in self._received:
             if len(self._received) > ptd_dialogue.LINE_BYTES_MAX:
-                raise MeterLost(f"{self._name}: sends a line without end")
+                raise MeterLost(f"{self._name}: sends an endless line")
             try:
                 chunk = self._socket.recv(65_536)
             except OSError as error:
@@ -162,5 +162,5 @@ class PtDaemon:
     def _lost(self, error: OSError) -> MeterLost:
         if self._closed.is_set():
             return MeterLost(f"{self._name}: is closed")
-        words = "does not answer" if isinstance(error, TimeoutError) else str(error)
+        words = "did not answer" if isinstance(error, TimeoutError) else str(error)
         return MeterLost(f"{self._name}: {words}")

@@ -103,7 +103,7 @@ class Server(socketserver.ThreadingTCPServer):
             super().__init__((host, port), _Client)
         except (OSError, OverflowError) as error:
             why = storage_reason(error) or error
-            raise HostError(f"{host}:{port} cannot be served on: {why}") from None
+            raise HostError(f"{host}:{port}: cannot listen: {why}") from None
 
     @property
     def port(self) -> int:

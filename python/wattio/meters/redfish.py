@@ -82,10 +82,10 @@ class RedfishMeter:
         try:
             document, at = self._client.get_stamped(path)
         except MissingResource:
-            raise MeterAbsent(f"{name}: {path} is not there any more") from None
+            raise MeterAbsent(f"{name}: {path} no longer exists") from None
         power_w = power_w_of(kind, document)
         if power_w is None:
-            raise MeterLost(f"{name}: {path} tells no power now")
+            raise MeterLost(f"{name}: {path} reports no power now")
         return Reading(*at, plausible(power_w, name), mark=stamp_s_of(document))
 
     def close(self) -> None:
@@ -128,11 +128,11 @@ def open_meter(name: str) -> Meter:
 
 def _peer(parts: Name) -> Peer:
     if not parts.host:
-        raise parts.error(f"names no host; write {FORM}")
+        raise parts.missing("host", FORM)
     known = credentials_of(parts)
     if not known.user or known.password is None:
         missing = "password" if known.user else "user"
-        raise parts.error(f"has no {missing}; write {FORM}")
+        raise parts.missing(missing, FORM)
     return Peer(
         meter=parts.shown,
         host=parts.host,
@@ -150,7 +150,7 @@ def _chassis(parts: Name) -> str | None:
         return None
     found = _ID.fullmatch(parts.path)
     if found is None:
-        raise parts.error(f'"{parts.path}" is no chassis; write it as Chassis/ID')
+        raise parts.error(f'"{parts.path}" is not a chassis; write it as Chassis/ID')
     return f"{_CHASSIS}/{found[1]}"
 
 
@@ -160,12 +160,13 @@ def _source(client: Client, meter: str, chassis: str | None) -> Source:
         paths = [chassis] if chassis else members_of(client.get(_CHASSIS))
         found = {path: source for path in paths if (source := _source_of(client, path))}
     except MissingResource as error:
-        raise MeterRefused(f"{meter}: it has no {error}") from None
+        raise MeterRefused(f"{meter}: no such resource: {error}") from None
     if not found:
-        raise MeterRefused(f"{meter}: {chassis or 'no chassis'} tells power")
+        what = f"{chassis} reports no power" if chassis else "no chassis reports power"
+        raise MeterRefused(f"{meter}: {what}")
     if len(found) > 1:
         names = ", ".join(path.removeprefix("/redfish/v1/").rstrip("/") for path in found)
-        raise MeterRefused(f"{meter}: several chassis tell power; name one of {names}")
+        raise MeterRefused(f"{meter}: several chassis report power; name one of {names}")
     return next(iter(found.values()))
 
 

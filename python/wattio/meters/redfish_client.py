@@ -67,7 +67,7 @@ def trust_of(parts: Name) -> Trust:
     """Which certificates a name trusts. Raises InputError."""
     given = [key for key in KEYS if key in parts.query]
     if len(given) > 1:
-        raise parts.error(f"{' and '.join(given)}: one of them is enough")
+        raise parts.error(f"{' and '.join(given)}: give only one of them")
     context = ssl.create_default_context()
     if "ca" in parts.query:
         try:
@@ -76,9 +76,7 @@ def trust_of(parts: Name) -> Trust:
             why = "holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
             raise parts.error(f"ca: {parts.query['ca']}: {why}") from None
     if "insecure" in parts.query and parts.query["insecure"] != "yes":
-        raise parts.error(
-            'insecure: only "yes" is known; leave it out to have certificates checked'
-        )
+        raise parts.error('insecure: allowed: "yes"; leave it out to have certificates checked')
     fingerprint = None
     if "fingerprint" in parts.query:
         found = _SHA256.fullmatch(parts.query["fingerprint"])
@@ -146,11 +144,11 @@ class Client:
             pair = base64.b64encode(f"{peer.user}:{peer.password}".encode()).decode()
             self._authority = {"Authorization": f"Basic {pair}"}
         elif b"SessionLimitExceeded" in answer.body or answer.status >= 500:
-            raise MeterLost(f"{peer.meter}: gives no session now (HTTP {answer.status})")
+            raise MeterLost(f"{peer.meter}: grants no session now (HTTP {answer.status})")
         else:
             raise MeterRefused(
-                f"{peer.meter}: refuses the login of {peer.user} (HTTP {answer.status}): "
-                "user or password is wrong"
+                f"{peer.meter}: refused the login of {peer.user} (HTTP {answer.status}): "
+                "wrong user or password"
             )
 
     def _document(self, path: str, answer: Answer) -> dict[str, Any]:
@@ -159,7 +157,7 @@ class Client:
             raise MissingResource(path)
         if status in (401, 403):
             raise MeterRefused(
-                f"{meter}: {path}: HTTP {status}: user or password is wrong, or may not read this"
+                f"{meter}: {path}: HTTP {status}: wrong user or password, or no right to read this"
             )
         if 300 <= status < 500 and status not in (408, 429):
             raise MeterRefused(f"{meter}: {path}: HTTP {status}")
@@ -170,7 +168,7 @@ class Client:
         except (ValueError, RecursionError):
             document = None
         if not isinstance(document, dict):
-            raise MeterLost(f"{meter}: {path}: answers what is no JSON object")
+            raise MeterLost(f"{meter}: {path}: the answer is not a JSON object")
         return document
 
     def _exchange(self, method: str, path: str, body: bytes | None = None) -> Answer:
@@ -223,7 +221,7 @@ class Client:
         wanted = peer.trust.fingerprint
         if wanted is not None and (seen := _sha256(connection.sock)) != wanted:
             connection.close()
-            raise MeterRefused(f"{peer.meter}: its certificate has another fingerprint: {seen}")
+            raise MeterRefused(f"{peer.meter}: its certificate has a different fingerprint: {seen}")
         self._connection = connection
         return connection
 

@@ -25,9 +25,7 @@ def midway(before: Instant, after: Instant) -> Instant:
 def plausible(power_w: float, meter: str, most_w: float = POWER_W_MAX) -> float:
     """A power that can be true, in watts. Raises BadReading for what cannot."""
     if not math.isfinite(power_w) or not 0 <= power_w <= most_w:
-        raise BadReading(
-            f"{meter}: says {power_w:.6g} W, which cannot be true (0 to {most_w:.0f} W)"
-        )
+        raise BadReading(f"{meter}: reports {power_w:.6g} W; allowed: 0 to {most_w:.0f} W")
     return power_w
 
 
@@ -58,7 +56,7 @@ class EnergyCounter:
         grown = count - last_count + (self.range if wrapped else 0)
         seconds = (at.monotonic_ns - last_ns) / 1e9
         if grown < 0 or grown * self.joules_per_count > POWER_W_MAX * max(seconds, 1.0):
-            how = "was set back" if wrapped else "leaps"
+            how = "was reset" if wrapped else "jumped"
             raise MeterLost(f"{self.meter}: its counter {how}, from {last_count} to {count}")
         self._counted += grown
         power_w = grown * self.joules_per_count / seconds if seconds > 0 else None

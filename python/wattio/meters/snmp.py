@@ -66,10 +66,10 @@ class SnmpMeter:
         name, per_count = self._facts.name, self._target.per_count
         if self._target.unit == "W":
             if count.value in _NO_READING:
-                raise MeterLost(f"{name}: says {count.value:.0f}, which stands for no reading")
+                raise MeterLost(f"{name}: reports {count.value:.0f}, which means no reading")
             return Reading(*at, plausible(count.value * per_count, name), mark=mark)
         if count.value < 0 or count.value != int(count.value):
-            raise MeterLost(f"{name}: says {count.value:g}, which is no count of energy")
+            raise MeterLost(f"{name}: reports {count.value:g}, which is not a count of energy")
         if self._counter is None:
             self._counter = EnergyCounter(name, per_count, count.range)
         power_w, energy_j = self._counter.take(int(count.value), at)
@@ -108,7 +108,9 @@ def _with_digits(target: Target, client: Client) -> Target:
     """The target with the scale that the agent itself states."""
     digits = client.get([target.digits or ""]).counts[0].value
     if not 0 <= digits <= _DIGITS_MAX:
-        raise MeterLost(f"{target.digits} says {digits:g} decimal digits, which cannot be true")
+        raise MeterLost(
+            f"{target.digits}: reports {digits:g} decimal digits; allowed: 0 to {_DIGITS_MAX}"
+        )
     return replace(target, per_count=target.per_count / 10 ** int(digits))
 
 
@@ -130,7 +132,7 @@ def _facts(parts: Name, target: Target) -> Facts:
 
 def _agent(parts: Name) -> Agent:
     if not parts.host:
-        raise parts.error(f"names no host; write {FORM}")
+        raise parts.missing("host", FORM)
     version = parts.query.get("version", "2c")
     if version not in _VERSIONS:
         raise parts.error(f'version: "{version}" is not known; allowed: {", ".join(_VERSIONS)}')
@@ -155,14 +157,14 @@ def _agent(parts: Name) -> Agent:
 def _no_keys(parts: Name) -> tuple[None, None]:
     for key in ("auth", "privacy", "password_env"):
         if key in parts.query:
-            raise parts.error(f"{key}: goes with version=3")
+            raise parts.error(f"{key}: needs version=3")
     return None, None
 
 
 def _community(parts: Name, known: Credentials) -> Credentials:
     """In versions 1 and 2c, what stands before the @ is the community."""
     if parts.password is not None:
-        raise parts.error("a community has no password; those go with version=3")
+        raise parts.error("a community has no password; passwords need version=3")
     community = parts.user or known.community
     if not community:
         raise parts.error("needs a community before the @, or one in ?credentials=FILE")

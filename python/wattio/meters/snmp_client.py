@@ -36,7 +36,7 @@ PRIVACIES = {
 
 # Statuses of an answer that say no, rather than that something went wrong (RFC 3416, section 3).
 _NO_SUCH_NAME = 2
-_REFUSALS = {_NO_SUCH_NAME: "it has no such object", 6: "no access", 16: "not authorised"}
+_REFUSALS = {_NO_SUCH_NAME: "no such object", 6: "no access", 16: "not authorised"}
 
 # Types of numbers, and after how many counts each starts again at zero.
 _RANGES = {
@@ -129,7 +129,9 @@ class Client:
             indication, status, index, pairs = self._loop.run_until_complete(self._request(oids))
         except (PySnmpError, OSError) as error:
             self._target = None
-            raise MeterLost(f"{meter}: {self._agent.host} cannot be asked: {_why(error)}") from None
+            raise MeterLost(
+                f"{meter}: {self._agent.host} cannot be queried: {_why(error)}"
+            ) from None
         at = midway(before, clock.now())
         if indication is not None:
             raise self._indicated(indication)
@@ -137,9 +139,9 @@ class Client:
             oid = oids[int(index) - 1] if 0 < int(index) <= len(oids) else ", ".join(oids)
             if int(status) in _REFUSALS:
                 raise MeterRefused(f"{meter}: {oid}: {_REFUSALS[int(status)]}")
-            raise MeterLost(f"{meter}: {oid}: answers with the error {status.prettyPrint()}")
+            raise MeterLost(f"{meter}: {oid}: answered with error {status.prettyPrint()}")
         if len(pairs) != len(oids):
-            raise MeterLost(f"{meter}: answers {len(pairs)} objects of {len(oids)}")
+            raise MeterLost(f"{meter}: answered {len(pairs)} of {len(oids)} objects")
         counts = [_count(meter, oid, value) for oid, (_, value) in zip(oids, pairs, strict=True)]
         return Answer(counts, at)
 
@@ -175,7 +177,9 @@ class Client:
         if isinstance(indication, errind.RequestTimedOut | errind.EmptyResponse):
             wait_s = agent.timeout_s * (1 + agent.retries)
             silent = (
-                "" if agent.version == "3" else ", or the community is wrong: that is silence too"
+                ""
+                if agent.version == "3"
+                else ", or the community is wrong (agents ignore it then)"
             )
             return MeterLost(f"{place} did not answer within {wait_s:g} s{silent}")
         # An agent that was started anew counts its time from zero, and may be another engine.
@@ -183,7 +187,7 @@ class Client:
         if isinstance(indication, anew | errind.DataMismatch | errind.ParseError):
             return MeterLost(f"{place}: {indication}")
         # What is left is about users, keys, levels of security and views.
-        return MeterRefused(f"{place} refuses: {indication}")
+        return MeterRefused(f"{place} refused: {indication}")
 
 
 def _who(agent: Agent) -> Any:  # noqa: ANN401 (pysnmp has no types)
@@ -223,11 +227,11 @@ def _count(meter: str, oid: str, value: Any) -> Count:  # noqa: ANN401 (pysnmp h
     """A value as a number. Raises MeterRefused where there is none."""
     kind = type(value).__name__
     if kind in ("NoSuchObject", "NoSuchInstance", "EndOfMibView", "Null"):
-        raise MeterAbsent(f"{meter}: it has no object {oid}")
+        raise MeterAbsent(f"{meter}: {oid}: no such object")
     if kind == "OctetString":
         return Count(number_of(bytes(value), f"{meter}: {oid}"), 0)
     if kind not in _RANGES:
-        raise MeterRefused(f"{meter}: {oid} is of the type {kind}, not a number")
+        raise MeterRefused(f"{meter}: {oid}: is of type {kind}, not a number")
     return Count(int(value), _RANGES[kind])
 
 
@@ -236,4 +240,4 @@ def number_of(text: bytes, where: str) -> float:
     if _NUMBER.fullmatch(text):
         return float(text)
     shown = text[:40].decode("ascii", "backslashreplace")
-    raise MeterLost(f'{where} says "{shown}", not a number')
+    raise MeterLost(f'{where}: is "{shown}", not a number')

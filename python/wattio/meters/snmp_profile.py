@@ -97,13 +97,13 @@ def _own(parts: Name) -> Target:
     """The object that the name itself describes."""
     for key in ("device", "outlet", "quantity"):
         if key in parts.query:
-            raise parts.error(f"{key}: goes with a profile, not with an object identifier")
+            raise parts.error(f"{key}: is for a profile, not for an object identifier")
     unit = parts.query.get("unit")
     if unit is None:
         raise parts.error(f"needs ?unit=; allowed: {', '.join([*POWER_W, *ENERGY_J])}")
     mark = parts.query.get("mark")
     if mark is not None and not _OID.fullmatch(mark):
-        raise parts.error(f'mark: "{mark}" is no object identifier, such as 1.3.6.1.2.1.1.3.0')
+        raise parts.error(f'mark: "{mark}" is not an object identifier, such as 1.3.6.1.2.1.1.3.0')
     described = Object(oid=parts.path, unit=unit, scale=_scale(parts), mark=mark)
     return _target(parts, described, f"object {parts.path}")
 
@@ -112,7 +112,7 @@ def _of_profile(parts: Name, profile: Profile) -> Target:
     """The object that a profile describes."""
     for key in ("unit", "scale", "mark"):
         if key in parts.query:
-            raise parts.error(f"{key}: goes with an object identifier; the profile knows it")
+            raise parts.error(f"{key}: is for an object identifier; the profile sets it")
     quantity = parts.query.get("quantity", "power")
     if quantity not in ("power", "energy"):
         known = nearest(quantity, ["power", "energy"])
@@ -150,12 +150,12 @@ def _scale(parts: Name) -> float:
     except ValueError:
         scale = 0.0
     if not 1 / _SCALE_MAX <= scale <= _SCALE_MAX:
-        raise parts.error(f'scale: "{text}" is no number above zero')
+        raise parts.error(f'scale: "{text}" is not a number above 0')
     return scale
 
 
 def _number(parts: Name, key: str, default: int) -> int:
     text = parts.query.get(key, str(default))
     if not re.fullmatch(r"[0-9]{1,5}", text):
-        raise parts.error(f'{key}: "{text}" is no whole number, such as 3')
+        raise parts.error(f'{key}: "{text}" is not a whole number, such as 3')
     return int(text)

@@ -51,7 +51,7 @@ def parse(line: str, zone: tzinfo = UTC, before_ns: int | None = None) -> Line:
         elif name == "mark":
             mark = value or None
     if time_ns is None or not power_w:
-        raise ValueError("has no Time, or no Watts")
+        raise ValueError("has no Time or no Watts")
     if len(power_w) > 1:
         power_w.pop(None, None)
     return Line(time_ns, power_w, mark)
@@ -62,11 +62,13 @@ def parse_time(text: str, zone: tzinfo = UTC, before_ns: int | None = None) -> i
     try:
         moment = datetime.strptime(text.strip(), TIME_FORMAT)
     except ValueError:
-        raise ValueError(f'"{text[:40]}" is no time; written as 05-24-2021 17:12:48.375') from None
+        raise ValueError(
+            f'"{text[:40]}" is not a time; write it as 05-24-2021 17:12:48.375'
+        ) from None
     try:
         return utc_ns_of(moment, zone, before_ns)
     except OverflowError:
-        raise ValueError(f'"{text[:40]}" is no time that can be') from None
+        raise ValueError(f'"{text[:40]}" is not a valid time') from None
 
 
 def _pairs(line: str) -> Iterator[tuple[str | None, str, str]]:
@@ -88,7 +90,7 @@ def _watts(text: str) -> float | None:
     try:
         value = float(text)
     except ValueError:
-        raise ValueError(f'"{text[:40]}" is no number of watts') from None
+        raise ValueError(f'"{text[:40]}" is not a number of watts') from None
     if value == _MISSING or value != value or value in (float("inf"), float("-inf")):
         return None
     return value

@@ -109,7 +109,7 @@ def named(name: str) -> Name:
     if replay not in _REPLAYS:
         raise parts.error(f'replay "{replay}" is not known; {nearest(replay, _REPLAYS)}')
     if not parts.path:
-        raise parts.error("names no file")
+        raise parts.missing("file", FORM)
     return parts
 
 
@@ -178,7 +178,7 @@ class FollowedFile:
         """Raise MeterLost where the file was cut, or another one has its name."""
         there = Path(self._parts.path).stat()
         if there.st_size < self._file.tell() or not _same(there.st_ino, self._file):
-            raise MeterLost(f"{self._parts.path}: was cut or replaced")
+            raise MeterLost(f"{self._parts.path}: was truncated or replaced")
 
 
 class Replayed:
@@ -188,7 +188,7 @@ class Replayed:
         """`real` gives them at the pace of their stamps, under stamps of now. Raises InputError."""
         first = list(islice(readings, 100))
         if not first:
-            raise parts.error("the file has no sample")
+            raise parts.error("the file has no samples")
         period_s = typical_period_s([reading.utc_ns for reading in first])
         what = f"samples of {parts.path}, replayed"
         counts = any(reading.energy_j is not None for reading in first)
@@ -277,7 +277,7 @@ def parquet_meters(parts: Name) -> dict[str, Samples]:
 
     path = Path(parts.path)
     if not path.is_file():
-        raise InputError(f"{path}: there is no such file")
+        raise InputError(f"{path}: not found")
     try:
         recorded = parquet.read(path)
     except ResultError as error:
@@ -347,7 +347,7 @@ def facts_of(parts: Name, what: str, period_s: float, *, counts: bool) -> Facts:
         name=parts.shown,
         what=what,
         period_s=period_s,
-        accuracy_class="that of the meter which it was recorded from",
+        accuracy_class="that of the meter it was recorded from",
         streams=True,
         counts_energy=counts,
     )

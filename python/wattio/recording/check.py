@@ -105,10 +105,10 @@ def _pass(span_s: float, what: str, progress: Callable[[str, float], None]) -> N
 def _problems(found: Check, events: list[Event]) -> list[str]:
     told = [f"{event.kind}: {event.text}" for event in events if event.kind != "missed"]
     if found.timing.samples == 0:
-        told.append("no reading came")
+        told.append("no readings")
     elif found.power_w_mean is None:
         told.append("no reading has a power")
     elif found.updates.changes == 0:
         what = "its counter" if found.updates.by == "mark" else "its power"
-        told.append(f"{what} stood still, at rest and under load: the meter is frozen")
+        told.append(f"{what} did not change, at rest or under load: the meter is frozen")
     return told

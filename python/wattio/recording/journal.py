@@ -135,7 +135,7 @@ def read_folder(folder: Path) -> dict[str, Samples]:
         entries: Sequence[Mapping[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
         files = {str(entry["label"]): folder / Path(entry["file"]).name for entry in entries}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ResultError(f"{path}: is no list of recorded meters: {error}") from error
+        raise ResultError(f"{path}: is not a list of recorded meters: {error}") from error
     return {label: read_file(file) for label, file in files.items()}
 
 

@@ -58,7 +58,7 @@ class Recorder:
             raise InputError("nothing to record: name a meter")
         for source in sources:
             if labels.count(source.label) > 1:
-                raise InputError(f'meter label "{source.label}" is there twice; labels must differ')
+                raise InputError(f'meter label "{source.label}" is used twice; labels must differ')
             if source.rate_hz is not None and not 0 < source.rate_hz <= 10_000:
                 raise InputError(
                     f'meter "{source.label}": rate is {source.rate_hz:g} Hz; allowed is above 0 to'
@@ -130,7 +130,7 @@ class Recorder:
         """What happened to the meters so far, in order."""
         found = journal.read_events(self._folder / journal.EVENTS)
         if self._process is not None and not self._is_running() and self._ended is None:
-            text = f"the sampling process ended by itself: {self._last_words()}"
+            text = f"the sampling process ended unexpectedly: {self._last_words()}"
             self._ended = Event("", clock.now(), "ended", text)
         if self._ended is not None:
             found += [
@@ -149,7 +149,7 @@ class Recorder:
     def process_id(self) -> int:
         """The sampling process, whose cost can be measured. Raises WattioError without one."""
         if self._process is None:
-            raise WattioError("nothing is recorded now")
+            raise WattioError("nothing is being recorded")
         return self._process.pid
 
     def stop(self) -> None:
@@ -212,4 +212,4 @@ class Recorder:
             lines = (self._folder / LOG).read_text("utf-8", "replace").strip().splitlines()
         except OSError:
             lines = []
-        return lines[-1] if lines else "it left no word"
+        return lines[-1] if lines else "no output"

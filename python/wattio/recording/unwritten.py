@@ -40,7 +40,7 @@ class Place:
     def _keep(self) -> str:
         self.is_kept = True
         again = f"wattio meter record --from {self.path} --out {self._file}"
-        return f"what was recorded is kept in {self.path}; make the file of it with: {again}"
+        return f"what was recorded is kept in {self.path}; write the file from it with: {again}"
 
 
 @contextlib.contextmanager

@@ -158,7 +158,7 @@ class Watched:
         if silent and not self._silent:
             self.tell("silent", f"no reading for {quiet_s:.1f} s")
         elif self._silent and not silent:
-            self.tell("back", "readings come again")
+            self.tell("back", "readings have resumed")
         self._silent = silent
 
     def report(self, now: Instant) -> None:

@@ -73,7 +73,7 @@ def parse(line: str) -> Event | Lost | None:
         return Lost(cpu=int(lost[1]), events=int(lost[2]))
     stamp, request = _STAMP.search(head), _REQUEST.match(tail)
     if stamp is None or request is None:
-        raise UnreadableEvent(f"{EVENT} in a form that is not known: {line[:120]!r}")
+        raise UnreadableEvent(f"{EVENT} in an unknown format: {line[:120]!r}")
     major, minor, sector, sectors = map(int, request.group(1, 2, 4, 5))
     if sector > _SECTOR_MAX or sectors > _SECTORS_MAX:
         raise UnreadableEvent(f"a request larger than the kernel can make: {line[:120]!r}")

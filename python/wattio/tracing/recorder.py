@@ -51,7 +51,7 @@ def device_number(device: str, sys_root: Path = Path("/sys")) -> tuple[int, int]
     if not name or "/" in name or not (folder / "dev").is_file():
         known = sorted(path.name for path in (sys_root / "block").glob("*"))
         raise InputError(
-            f"{device!r} is not a whole disk of this machine; there are {', '.join(known)}"
+            f"{device!r} is not a whole disk of this machine; disks: {', '.join(known)}"
         )
     major, minor = (folder / "dev").read_text().split(":")
     return int(major), int(minor)

@@ -62,7 +62,7 @@ def _call(*command: str) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise TracefsError(f"{command[0]} cannot be run: {error}") from error
+        raise TracefsError(f"{command[0]} cannot be started: {error}") from error
     if done.returncode:
         raise TracefsError(
             f"`{' '.join(command)}` failed: {done.stderr.strip()}; recording needs a kernel with"
@@ -80,7 +80,7 @@ class Instance:
         try:
             self.path.mkdir()
         except OSError as error:
-            raise TracefsError(f"no tracing instance can be made: {error}") from error
+            raise TracefsError(f"a tracing instance cannot be created: {error}") from error
 
     def __enter__(self) -> Instance:
         """Itself."""
@@ -95,7 +95,7 @@ class Instance:
         try:
             _set(self.path / control, value)
         except OSError as error:
-            raise TracefsError(f"{control} does not take {value!r}: {error.strerror}") from error
+            raise TracefsError(f"{control} cannot be set to {value!r}: {error.strerror}") from error
 
     def start(self, event: str, condition: str, buffer_kib_per_cpu: int) -> int:
         """Record `event` where `condition` holds; the descriptor of its text. Raises TracefsError.
