@@ -244,7 +244,7 @@ def test_what_was_left_by_two_kills_is_undone_by_the_next(
 def test_one_run_at_a_time_works_at_a_node(make_host: MakeHost) -> None:
     first = make_host()
     first.open()
-    with pytest.raises(HostRefused, match="another run of wattio is at work on this node"):
+    with pytest.raises(HostRefused, match="another run of wattio is active on this node"):
         make_host(first.name).open()
     assert first.run(["true"], timeout_s=10).code == 0
 

@@ -75,8 +75,8 @@ def test_whole_and_not(store: Made, capsys: pytest.CaptureFixture[str]) -> None:
     ]
     assert told[0]["problems"] == []
     assert told[1]["problems"] == [
-        "ranks [1]: no whole note: the program ended before, is still writing, or there was no room"
-        " for it"
+        "ranks [1]: no complete note: the program ended before, is still writing, or there was no"
+        " room for it"
     ]
     assert told[1]["files"] == 1
     assert told[2]["problems"] == ["ranks [1]: dropped, the buffer was full"]
@@ -96,12 +96,12 @@ def test_notes_that_had_no_room_are_told(store: Made) -> None:
     (folder / "part-000001.json").touch()
     silent = "the program ended before, is still writing, or there was no room for it"
     assert inspect(store.output)[1].problems == [
-        "part-000001.json: is no whole note",
-        f"ranks [1]: no whole note: {silent}",
+        "part-000001.json: is not a complete note",
+        f"ranks [1]: no complete note: {silent}",
     ]
     for note in folder.glob("*.json"):
         note.unlink()
-    assert inspect(store.output)[1].problems == [f"no part of it has a whole note: {silent}"]
+    assert inspect(store.output)[1].problems == [f"no part has a complete note: {silent}"]
 
 
 def test_the_field_is_put_together(store: Made, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_halos_are_no_holes_and_are_told(store: Made, capsys: pytest.CaptureFixt
     leave(store, 4, 1, slice(1, 4))
     found = inspect(store.output)[-1]
     assert found.problems == []
-    assert found.notes == ["u: blocks overlap by 12 elements: of each, one is read"]
+    assert found.notes == ["u: blocks overlap by 12 elements; each is read once"]
     assert np.array_equal(fields(store.output, 4)["u"], FIELD + 4)
     run("inspect", str(store.output), "--json")
     dumps = json.loads(capsys.readouterr().out)["dumps"]

@@ -246,10 +246,10 @@ def test_one_of_another_dump_is_told(output: Path, tmp_path: Path) -> None:
     path = output / "dump-00000001" / "fields.h5"
     shutil.copy(output / "dump-00000002" / "fields.h5", path)
     (told,) = inspect(output)[0].problems
-    assert told == "fields.h5: is of another dump: its attribute step is 2, not 1"
+    assert told == "fields.h5: belongs to another dump: its attribute step is 2, not 1"
     shutil.copy(job(tmp_path / "other") / "dump-00000001" / "fields.h5", path)
     (told,) = inspect(output)[0].problems
-    assert "is of another dump: its attribute job is" in told
+    assert "belongs to another dump: its attribute job is" in told
 
 
 def test_one_that_is_damaged_or_missing_is_told(output: Path) -> None:

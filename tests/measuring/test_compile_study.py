@@ -102,7 +102,7 @@ def test_a_build_that_fails_is_invalid_with_what_was_said(tmp_path: Path) -> Non
     ("options", "said"),
     [
         ('archive = "none.tar"', "none.tar: cannot be read: No such file or directory"),
-        ('archive = "study.toml"', "study.toml: is no tar file that can be read"),
+        ('archive = "study.toml"', "study.toml: is not a readable tar file"),
         ('archive = "a.tar", files = 20', "give either archive, or files"),
         ("files = 5", "options.files"),
     ],

@@ -71,7 +71,7 @@ def test_read_says_watts_and_whether_they_are_measured(
         (["record", "estimate:assumed", "--out", "x.csv", "--rate", "fast"], "--rate: "),
         (["record", "estimate:assumed", "estimate:assumed", "--out", "x.csv"], "is there twice"),
         (["record", "rapl:", "--from", ".", "--out", "x.csv"], "give it with --out alone"),
-        (["record", "--from", "nowhere", "--out", "x.csv"], "is no list of recorded meters"),
+        (["record", "--from", "nowhere", "--out", "x.csv"], "is not a list of recorded meters"),
         (["serve", "ptdaemon", "--from", "nosuch:"], "unknown kind"),
     ],
 )
@@ -189,7 +189,7 @@ def test_check_says_what_a_sensor_that_stands_still_is(
     assert run("check", sensor, "--span", "300 ms") == 1
     captured = capsys.readouterr()
     assert "no rise in power was seen when all cores became busy" in captured.out
-    assert "its power stood still" in captured.err
+    assert "its power did not change, at rest or under load" in captured.err
     assert run("check", sensor, "--span", "300 ms", "--json") == 1
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert found["power_w_mean"] == 45.0

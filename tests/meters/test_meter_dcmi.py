@@ -59,9 +59,9 @@ def test_what_is_not_said_is_absent() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("> RAKP 2 HMAC is invalid\nError: Unable to establish", "the password is wrong"),
+        ("> RAKP 2 HMAC is invalid\nError: Unable to establish", "wrong password"),
         ("DCMI request failed because: Invalid command (c1)", "no DCMI power reading"),
-        ("Could not open device at /dev/ipmi0", "shows no BMC"),
+        ("Could not open device at /dev/ipmi0", "no BMC found"),
         ("invalid authentication algorithm", "cipher=17"),
     ],
 )
@@ -75,9 +75,9 @@ def test_a_no_is_told_from_silence(text: str, message: str) -> None:
     ("text", "message"),
     [
         ("Error: Unable to establish IPMI v2 / RMCP+ session", "did not answer"),
-        ("Address lookup for x failed\nError: Unable to establish", "address is not known"),
+        ("Address lookup for x failed\nError: Unable to establish", "host name cannot be resolved"),
         ("DCMI request failed because: Node busy (c0)", "Node busy"),
-        ("", "says nothing"),
+        ("", "ipmitool failed: no output"),
     ],
 )
 def test_silence_and_trouble_are_tried_again(text: str, message: str) -> None:
@@ -96,9 +96,9 @@ def test_no_text_breaks_it(text: str, at: int) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("ipmi:bmc", '"bmc" is too much'),
+        ("ipmi:bmc", '"bmc" is not part of the name'),
         ("ipmi:?cipher=3", 'unknown key "cipher"'),
-        ("ipmi://bmc", "names no user"),
+        ("ipmi://bmc", "no user given"),
         ("ipmi://a@bmc?cipher=99", "cipher"),
         ("ipmi://a@bmc?privilege=admin", "privilege"),
         ("ipmi://a@bmc?lag=0 s", "lag"),
@@ -131,10 +131,10 @@ def test_this_machine_s_controller_is_asked_by_ipmitool(programs: Path) -> None:
     reading = meter.read()
     assert (reading.power_w, reading.mark) == (137.0, 1795203148.0)
     (programs / "answer").write_text(NEWER.replace("137", "65535"))
-    with pytest.raises(MeterLost, match="stands for no reading"):
+    with pytest.raises(MeterLost, match="means no reading"):
         meter.read()
     (programs / "answer").write_text(NEWER.replace("137", "999999"))
-    with pytest.raises(MeterLost, match="cannot be true"):
+    with pytest.raises(MeterLost, match="allowed: 0 to"):
         meter.read()
     meter.close()
     meter.close()

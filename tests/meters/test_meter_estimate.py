@@ -123,7 +123,7 @@ def test_a_wrong_model_names_file_and_key_in_the_same_words(
 def test_no_file_and_no_name_are_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         open_meter(f"estimate:{tmp_path}/none.toml")
-    with pytest.raises(InputError, match="names no model"):
+    with pytest.raises(InputError, match="no model given"):
         open_meter("estimate:")
 
 

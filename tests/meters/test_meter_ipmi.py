@@ -53,8 +53,8 @@ def test_a_frozen_controller_s_mark_stands_still(bmc: Bmc) -> None:
 @pytest.mark.parametrize(
     ("user", "password", "query", "message"),
     [
-        (None, "wrong", "", "password is wrong"),
-        ("nobody", None, "", "user is not known"),
+        (None, "wrong", "", "wrong password"),
+        ("nobody", None, "", "unknown user"),
         (None, None, "cipher=17", "cipher suite"),
     ],
 )
@@ -80,7 +80,7 @@ def test_a_reading_that_is_not_activated_is_refused(bmc: Bmc) -> None:
 def test_absurd_and_absent_readings_are_lost(bmc: Bmc) -> None:
     meter = open_meter(bmc.name())
     bmc.say(65535)
-    assert "stands for no reading" in lost(meter)
+    assert "means no reading" in lost(meter)
     bmc.know_nothing()
     assert "could not be provided" in lost(meter)
     bmc.say(90)

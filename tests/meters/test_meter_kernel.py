@@ -138,7 +138,7 @@ def test_the_largest_number_of_32_bits_is_not_believed(tmp_path: Path) -> None:
     assert meter.read().power_w == 4.0
     for absurd_uw in (4_294_967_295_000, 200_000_000_000):
         say(tmp_path, f"{CHIP}/power1_input", absurd_uw)
-        with pytest.raises(MeterLost, match=r"not a power|cannot be true"):
+        with pytest.raises(MeterLost, match=r"not a power|allowed: 0 to"):
             meter.read()
     say(tmp_path, f"{CHIP}/power1_input", 5_000_000)
     assert meter.read().power_w == 5.0

@@ -61,7 +61,7 @@ def test_secrets_are_hidden(name: str, shown: str) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("ipmi://a:secret@bmc:99999", "its port is no number"),
+        ("ipmi://a:secret@bmc:99999", "its port is not a number from 1 to 65535"),
         ("ipmi://a:secret@[bmc", "malformed"),
         ("ipmi://a:secret#@bmc", "%23"),
         ("ipmi://a:secret@bmc?period", "malformed"),

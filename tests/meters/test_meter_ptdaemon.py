@@ -122,10 +122,10 @@ def peer(*script: bytes) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("script", "kind", "says"),
     [
-        ((b"220 mail\r\n",), MeterRefused, "is no PTDaemon; it says '220 mail'"),
-        ((*GREETING, b"Error, busy\r\n"), MeterRefused, "does not measure: 'Error, busy'"),
+        ((b"220 mail\r\n",), MeterRefused, "is not a PTDaemon; it answered '220 mail'"),
+        ((*GREETING, b"Error, busy\r\n"), MeterRefused, "did not start measuring: 'Error, busy'"),
         ((GREETING[0],), MeterLost, "closed the connection|reset"),
-        ((b"x" * 4000,), MeterLost, "a line without end"),
+        ((b"x" * 4000,), MeterLost, "an endless line"),
     ],
 )
 def test_what_the_other_side_says_at_the_start(
@@ -139,10 +139,10 @@ def test_what_the_other_side_says_at_the_start(
     ("answers", "says"),
     [
         ((b"Last 2 samples\r\n" + SAMPLE,), "closed the connection|reset"),
-        ((b"Last 1 samples\r\nTime,Watts\r\n",), "tells a sample that is none"),
-        ((b"Last 999999 samples\r\n",), "does not tell samples"),
-        ((b"nonsense\r\n",), "does not tell samples: 'nonsense'"),
-        ((b"Last 1 samples\r\n" + SAMPLE.replace(b"22.5", b"-9"),), "cannot be true"),
+        ((b"Last 1 samples\r\nTime,Watts\r\n",), "sent an invalid sample"),
+        ((b"Last 999999 samples\r\n",), "did not send samples"),
+        ((b"nonsense\r\n",), "did not send samples: 'nonsense'"),
+        ((b"Last 1 samples\r\n" + SAMPLE.replace(b"22.5", b"-9"),), "reports -9 W; allowed: 0 to"),
     ],
 )
 def test_what_goes_wrong_later_is_a_loss(answers: tuple[bytes, ...], says: str) -> None:
@@ -165,7 +165,7 @@ def test_samples_that_came_together_are_a_period_apart() -> None:
 
 def test_names_are_checked() -> None:
     for name, says in (
-        ("ptdaemon:", "names no host"),
+        ("ptdaemon:", "no host given"),
         ("ptdaemon://h?period=1 ms", "allowed is 10 ms to 1 h"),
         ("ptdaemon://h?amperes=1%0d%0aStop", "write Auto or a number"),
         ("ptdaemon://h?range=1", 'unknown key "range"'),
@@ -230,7 +230,7 @@ def test_a_line_is_bounded_and_so_are_the_clients(port: int) -> None:
 
 
 def test_a_port_that_is_taken_is_said(port: int) -> None:
-    said = f"127.0.0.1:{port} cannot be served on"
+    said = f"127.0.0.1:{port}: cannot listen"
     with contextlib.closing(Feed(Steady)) as feed, pytest.raises(HostError, match=said):
         Server(feed, port=port)
 

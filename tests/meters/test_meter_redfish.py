@@ -94,7 +94,8 @@ def test_one_of_several_chassis_must_be_named(served: Served, opened: Opened) ->
 
 
 @pytest.mark.parametrize(
-    ("path", "message"), [("Chassis/9", "it has no .*Chassis/9"), ("Chassis/Fans", "tells power")]
+    ("path", "message"),
+    [("Chassis/9", "no such resource: .*Chassis/9"), ("Chassis/Fans", "Fans reports no power")],
 )
 def test_a_chassis_without_power_is_refused(
     served: Served, opened: Opened, path: str, message: str
@@ -120,12 +121,12 @@ def test_a_server_without_sessions_gets_basic_authentication(
 ) -> None:
     served.has_sessions = False
     assert opened(served.name()).read().power_w == 375.25
-    with pytest.raises(MeterRefused, match="password is wrong"):
+    with pytest.raises(MeterRefused, match="wrong user or password"):
         opened(served.name(password="wrong"))
 
 
 def test_a_wrong_password_is_refused_and_not_shown(served: Served, opened: Opened) -> None:
-    with pytest.raises(MeterRefused, match="user or password is wrong"):
+    with pytest.raises(MeterRefused, match="wrong user or password"):
         opened(served.name(password="wrong"))
     name = f"redfish://wattio:hidden@localhost:{served.port}/?ca={served.ca}"
     with pytest.raises(MeterRefused) as raised:
@@ -139,7 +140,7 @@ def test_a_password_that_was_changed_in_the_middle_is_refused(
     meter = opened(served.name())
     served.tokens.clear()
     served.login_status = 401
-    with pytest.raises(MeterRefused, match="password is wrong"):
+    with pytest.raises(MeterRefused, match="wrong user or password"):
         meter.read()
 
 
@@ -164,7 +165,7 @@ def test_a_certificate_can_be_named_by_its_fingerprint(served: Served, opened: O
     pairs = ":".join(re.findall("..", served.fingerprint.upper()))
     for trust in (f"&fingerprint=sha256:{served.fingerprint}", f"&fingerprint={pairs}"):
         assert opened(served.name(trust=trust)).read().power_w == 375.25
-    with pytest.raises(MeterRefused, match=f"another fingerprint: {served.fingerprint}"):
+    with pytest.raises(MeterRefused, match=f"a different fingerprint: {served.fingerprint}"):
         opened(served.name(trust=f"&fingerprint=sha256:{'00' * 32}"))
     assert served.logins == 2
 
@@ -176,15 +177,15 @@ def test_no_check_at_all_must_be_spelled_out(served: Served, opened: Opened) -> 
 @pytest.mark.parametrize(
     ("status", "body", "message"),
     [
-        (200, b"<html>", "no JSON object"),
-        (200, b"[1]", "no JSON object"),
-        (200, b"[" * 100_000, "no JSON object"),
-        (200, b"{}", "tells no power now"),
-        (200, b'{"Reading": null}', "tells no power now"),
-        (200, b'{"Reading": NaN}', "cannot be true"),
-        (200, b'{"Reading": -1}', "cannot be true"),
-        (200, b'{"Reading": 4294967295000}', "cannot be true"),
-        (200, b'{"Reading": "375"}', "tells no power now"),
+        (200, b"<html>", "not a JSON object"),
+        (200, b"[1]", "not a JSON object"),
+        (200, b"[" * 100_000, "not a JSON object"),
+        (200, b"{}", "reports no power now"),
+        (200, b'{"Reading": null}', "reports no power now"),
+        (200, b'{"Reading": NaN}', "allowed: 0 to 10000000 W"),
+        (200, b'{"Reading": -1}', "allowed: 0 to 10000000 W"),
+        (200, b'{"Reading": 4294967295000}', "allowed: 0 to 10000000 W"),
+        (200, b'{"Reading": "375"}', "reports no power now"),
         (200, b"x" * (2**22 + 1), "too long"),
         (500, b"", "HTTP 500"),
         (429, b"", "HTTP 429"),
@@ -200,7 +201,7 @@ def test_answers_that_make_no_sense_are_lost(
     assert meter.read().power_w == 375.25
 
 
-@pytest.mark.parametrize(("status", "message"), [(404, "not there any more"), (302, "HTTP 302")])
+@pytest.mark.parametrize(("status", "message"), [(404, "no longer exists"), (302, "HTTP 302")])
 def test_a_resource_that_went_is_refused(
     served: Served, opened: Opened, status: int, message: str
 ) -> None:
@@ -237,13 +238,13 @@ def test_an_unplugged_server_is_lost(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("redfish:/Chassis/1", "names no host"),
-        ("redfish://bmc/", "has no user"),
-        ("redfish://a@bmc/", "has no password"),
+        ("redfish:/Chassis/1", "no host given"),
+        ("redfish://bmc/", "no user given"),
+        ("redfish://a@bmc/", "no password given"),
         ("redfish://a:b@bmc/Systems/1", "write it as Chassis/ID"),
         ("redfish://a:b@bmc/Chassis/1/Power", "write it as Chassis/ID"),
         ("redfish://a:b@bmc/?insecure=no", "insecure"),
-        ("redfish://a:b@bmc/?insecure=yes&ca=/x", "one of them is enough"),
+        ("redfish://a:b@bmc/?insecure=yes&ca=/x", "give only one of them"),
         ("redfish://a:b@bmc/?ca=/nowhere.pem", "ca: /nowhere.pem: No such file"),
         ("redfish://a:b@bmc/?ca=/dev/null", "holds no certificate"),
         ("redfish://a:b@bmc/?fingerprint=sha256:12", "64 hexadecimal digits"),

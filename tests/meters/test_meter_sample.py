@@ -22,7 +22,7 @@ def test_the_moment_of_a_value_is_midway() -> None:
 
 @pytest.mark.parametrize("power_w", [-1.0, math.nan, math.inf, 10.1e6])
 def test_what_cannot_be_true_is_lost(power_w: float) -> None:
-    with pytest.raises(MeterLost, match=r"pdu: says .* cannot be true"):
+    with pytest.raises(MeterLost, match=r"pdu: reports .* W; allowed: 0 to 10000000 W"):
         plausible(power_w, "pdu")
 
 
@@ -47,7 +47,7 @@ def test_a_counter_that_was_set_back_is_lost_and_counts_on() -> None:
     counter = EnergyCounter("pdu", 3600.0, 2**32)
     counter.take(5000, at(0))
     counter.take(5001, at(60))
-    with pytest.raises(MeterLost, match="was set back, from 5001 to 3"):
+    with pytest.raises(MeterLost, match="was reset from 5001 to 3"):
         counter.take(3, at(120))
     assert counter.take(4, at(180)) == (60.0, 7200.0)
 
@@ -55,5 +55,5 @@ def test_a_counter_that_was_set_back_is_lost_and_counts_on() -> None:
 def test_a_counter_that_leaps_is_lost() -> None:
     counter = EnergyCounter("pdu", 3600.0, 2**32)
     counter.take(5, at(0))
-    with pytest.raises(MeterLost, match="leaps"):
+    with pytest.raises(MeterLost, match="jumped from 5 to 4294967295"):
         counter.take(2**32 - 1, at(1))

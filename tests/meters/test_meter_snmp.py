@@ -142,7 +142,7 @@ def test_text_is_read_as_a_number(pdu: Pdu, opened: Open) -> None:
     power_w = meter.read().power_w
     assert power_w is not None
     assert 140.4 <= power_w <= pdu.power_w(time.monotonic_ns())
-    with pytest.raises(MeterLost, match='says "no number"'):
+    with pytest.raises(MeterLost, match='reports "no number", not a number'):
         open_meter(pdu.name(OWN["words"], unit="W"))
 
 
@@ -166,7 +166,7 @@ def test_a_raritan_s_mark_is_its_time_stamp(pdu: Pdu, opened: Open) -> None:
 
 @pytest.mark.parametrize(
     ("condition", "message"),
-    [("absurd", "stands for no reading"), ("negative", "-1 W, which cannot be true")],
+    [("absurd", "means no reading"), ("negative", "reports -1 W; allowed: 0 to")],
 )
 def test_absurd_values_are_lost(pdu: Pdu, condition: str, message: str, opened: Open) -> None:
     meters = [opened(pdu.name(*place)) for place in (("eaton-epdu", 1), ("apc-rpdu2", 2))]
@@ -182,7 +182,7 @@ def test_an_object_that_is_not_there_is_refused(pdu: Pdu, opened: Open) -> None:
             open_meter(pdu.name("eaton-epdu", 9, version=version))
     meter = opened(pdu.name("eaton-epdu", 1))
     pdu.control("vanished")
-    with pytest.raises(MeterRefused, match="it has no object"):
+    with pytest.raises(MeterRefused, match="no such object"):
         meter.read()
 
 
@@ -216,7 +216,7 @@ def test_a_wrong_community_is_silence(pdu: Pdu) -> None:
 
 def test_a_host_that_is_not_known_is_lost() -> None:
     """`<class 'socket.gaierror'>` stood in the message."""
-    with pytest.raises(MeterLost, match=r"nowhere\.invalid cannot be asked: ") as raised:
+    with pytest.raises(MeterLost, match=r"nowhere\.invalid cannot be queried: ") as raised:
         open_meter("snmp://public@nowhere.invalid/eaton-epdu")
     assert "class" not in str(raised.value)
     assert "Errno" not in str(raised.value)
@@ -272,7 +272,7 @@ def test_a_wrong_password_or_user_is_refused(pdu: Pdu, tmp_path: Path) -> None:
         versioned(pdu, tmp_path, "a wrong password"),
         versioned(pdu, tmp_path, pdu.password, user="nobody"),
     ):
-        with pytest.raises(MeterRefused, match="refuses"):
+        with pytest.raises(MeterRefused, match=" refused: "):
             open_meter(name)
 
 

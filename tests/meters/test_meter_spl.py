@@ -32,9 +32,9 @@ def test_channels_stand_for_themselves_and_their_sum_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("Time,2022-07-20 17:55:40,Watts,1", "is no time; written as 05-24-2021 17:12:48.375"),
-        ("Time,07-20-2022 17:55:40.125,Watts,x", '"x" is no number of watts'),
-        ("Time,07-20-2022 17:55:40.125,Volts,1", "has no Time, or no Watts"),
+        ("Time,2022-07-20 17:55:40,Watts,1", "is not a time; write it as 05-24-2021 17:12:48.375"),
+        ("Time,07-20-2022 17:55:40.125,Watts,x", '"x" is not a number of watts'),
+        ("Time,07-20-2022 17:55:40.125,Volts,1", "has no Time or no Watts"),
     ],
 )
 def test_what_is_wrong_is_said(line: str, says: str) -> None:
@@ -62,7 +62,7 @@ def test_a_log_is_a_meter_like_any_other_file(tmp_path: Path) -> None:
     name = written(tmp_path, LINE, "Notification,range changed", LINE.replace("40.125", "41.125"))
     assert list(tabular.load(name).utc_ns) == [AT_NS, AT_NS + 10**9]
     assert tabular.load(f"{name}?zone=%2B02:00").utc_ns[0] == AT_NS - 7200 * 10**9
-    with pytest.raises(InputError, match=r"spl.txt:3: .* is no number of watts"):
+    with pytest.raises(InputError, match=r"spl.txt:3: .* is not a number of watts"):
         tabular.load(written(tmp_path, LINE, LINE.replace("98.250000", "x")))
 
 

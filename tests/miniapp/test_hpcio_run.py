@@ -220,7 +220,7 @@ def test_a_rank_that_is_killed_ends_the_run(tmp_path: Path) -> None:
         _, told = process.communicate(timeout=HANGS_S)
         assert process.returncode == 1
         # On a machine with much to do, the launcher may be ended before it has said so.
-        ends = (b"was ended by signal 9 (Killed)", b"took no notice of the end of a rank")
+        ends = (b"was killed by signal 9 (Killed)", b"did not react to the end of a rank")
         assert any(end in told for end in ends)
         until(lambda: not of_run(out))
 

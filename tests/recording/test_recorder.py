@@ -75,7 +75,7 @@ def test_what_the_meter_says_reaches_who_starts(tmp_path: Path) -> None:
         start("nosuch:meter")
     with pytest.raises(MeterRefused, match="no such meter"):
         start(f"hwmon:chip/power1?root={tmp_path}")
-    with pytest.raises(InputError, match="is there twice"):
+    with pytest.raises(InputError, match='meter label "a" is named twice'):
         Recorder([Source("a", "x:"), Source("a", "y:")], tmp_path)
     with pytest.raises(InputError, match="allowed is above 0 to"):
         Recorder([Source("a", "x:", 0.0)], tmp_path)

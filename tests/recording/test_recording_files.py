@@ -62,7 +62,7 @@ def test_a_torn_last_record_is_left_out(
 def test_no_file_is_no_reading(tmp_path: Path) -> None:
     assert len(read_file(tmp_path / "none")) == 0
     assert newest(tmp_path / "none") is None
-    with pytest.raises(ResultError, match=r"sources\.json: is no list of recorded meters"):
+    with pytest.raises(ResultError, match=r"sources\.json: is not a list of recorded meters"):
         journal.read_folder(tmp_path)
 
 

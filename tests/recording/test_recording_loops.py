@@ -158,7 +158,7 @@ def test_a_meter_that_is_not_there_for_a_moment_is_not_given_up(tmp_path: Path) 
         tried.append(name)
         if len(tried) in (2, 3):
             raise MeterAbsent("no such meter")
-        absent = MeterAbsent("it has no object")
+        absent = MeterAbsent("no such object")
         first: list[Reading | Exception] = [Reading(1, 1, 1.0), absent]
         return Scripted(iter(first if len(tried) == 1 else [Reading(9, 9, 9.0)]))
 
@@ -181,7 +181,7 @@ def test_a_reading_that_takes_long_is_told_once_and_when_it_is_over(tmp_path: Pa
     assert events(tmp_path) == [
         ("silent", "no reading for 6.0 s"),
         ("missed", "3 readings were not taken in time"),
-        ("back", "readings come again"),
+        ("back", "readings have resumed"),
     ]
 
 

@@ -136,7 +136,7 @@ def test_the_command_tells_and_removes(
     with running(folder, tmp_path / "scratch") as (run, _):
         code, out, _ = called()
         assert (code, out.count("\n")) == (0, 1)
-        assert out.endswith(f"process {run.pid} is at work; left alone\n")
+        assert out.endswith(f"process {run.pid} is still running; left alone\n")
     code, out, _ = called("--dry-run")
     assert (code, out.endswith(": 1 process, 1 folder\n")) == (0, True)
     code, out, _ = called("--json")
@@ -147,7 +147,7 @@ def test_the_command_tells_and_removes(
     code, _, err = called()
     assert code == 1
     assert err.startswith("stays: unheard-of on ")
-    assert "this wattio knows no such system" in err
+    assert "this wattio has no such system" in err
 
 
 def test_a_claim_stays_until_all_is_taken_down(folder: Path, tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_where_no_claim_can_be_kept_that_is_told(
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(claims, "place", lambda: tmp_path / "file/claims")
     with claims.held(tmp_path, "local", {}, tmp_path / "one") as kept:
-        assert kept.trouble == f"{tmp_path}/file/claims: claims cannot be kept: Not a directory"
+        assert kept.trouble == f"{tmp_path}/file/claims: claims cannot be recorded: Not a directory"
 
 
 def test_loop_devices_are_found_by_their_file_also_where_it_is_gone(tmp_path: Path) -> None:

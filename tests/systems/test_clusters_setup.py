@@ -124,7 +124,7 @@ def test_no_text_breaks_the_readers(text: str) -> None:
     [
         ({"bricks": 2}, "redundancy 1 needs more than 2 bricks"),
         ({"bricks": 5, "redundancy": 3}, "redundancy 3 needs more than 6 bricks"),
-        ({"volume": "replica"}, "5 bricks are no multiple of 2"),
+        ({"volume": "replica"}, "5 bricks are not a multiple of 2"),
         ({"volume": "striped"}, "Input should be 'disperse', 'replica' or 'distribute'"),
         ({"data": ["/a"]}, "data: 1 folders for 5 servers"),
         ({"deletes": "ignored"}, "Input should be 'charged', 'waited' or 'left'"),

@@ -108,14 +108,14 @@ def test_what_cannot_be_used_is_said(
 def test_two_packages_do_not_bring_the_same(package: Callable[..., Path]) -> None:
     package()
     package(project="bushes", value="of_others.empty")
-    with pytest.raises(InputError, match="more than one package brings it: bushes, trees"):
+    with pytest.raises(InputError, match="provided by more than one package: bushes, trees"):
         kinds.module_of("tree")
 
 
 def test_a_claim_of_what_was_uninstalled_does_not_stop_others(tmp_path: Path) -> None:
     claim = claims.Claim("00" * 8, 1, tmp_path, "tree", {}, tmp_path / "scratch")
     assert claim.found() == []
-    with pytest.raises(SystemFailed, match="this wattio knows no such system"):
+    with pytest.raises(SystemFailed, match="this wattio has no such system"):
         claim.remove()
 
 

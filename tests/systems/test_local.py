@@ -57,7 +57,7 @@ def test_without_options_it_works_in_the_scratch_folder(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_missing_is_told(tmp_path: Path) -> None:
-    with pytest.raises(HostError, match="is not a folder; make it"):
+    with pytest.raises(HostError, match="is not a folder; create it"):
         Storage(options(path=str(tmp_path / "no")), tmp_path).probe()
 
 
@@ -67,7 +67,7 @@ def test_a_folder_on_another_file_system_is_refused(tmp_path: Path) -> None:
     other = "xfs" if mount.file_system == "ext4" else "ext4"
     storage = Storage(options(path=str(tmp_path), fs=other), tmp_path / "scratch")
     storage.mount(1)
-    with pytest.raises(SystemFailed, match=f"is on {mount.file_system}, and not on {other}"):
+    with pytest.raises(SystemFailed, match=f"is on {mount.file_system}, not on {other}"):
         storage.verify_mount()
 
 
@@ -105,8 +105,8 @@ def test_in_a_chroot_a_folder_is_measured_and_what_it_is_on_is_not_known(
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"path": "/data", "device": "/dev/sdb"}, "either path or device"),
-        ({"path": "/data", "size": "1 GiB"}, "either path or size"),
+        ({"path": "/data", "device": "/dev/sdb"}, "give either path or device"),
+        ({"path": "/data", "size": "1 GiB"}, "give either path or size"),
         ({"path": "data"}, "must be absolute"),
         ({"device": "sdb"}, "must be absolute"),
         ({"path": "/data", "mount_options": ["noatime"]}, "for a device or an image"),

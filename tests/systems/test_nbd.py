@@ -348,7 +348,7 @@ def test_a_server_that_goes_while_it_is_asked_ends_the_step(
 
         timer = threading.Timer(0.7, ended)
         timer.start()
-        with pytest.raises(WorkloadFailed, match=r"fio (waits for a server that has gone|failed)"):
+        with pytest.raises(WorkloadFailed, match=r"fio (waits for a server that is gone|failed)"):
             work.run("endless", Context(places, raw))
         timer.join()
         assert servers.running({"fio"}, tmp_path) == []

@@ -205,7 +205,7 @@ def test_a_device_is_found_by_name_or_path(tmp_path: Path) -> None:
     assert device_number("vda", tmp_path) == (254, 0)
     assert device_number("/dev/vda", tmp_path) == (254, 0)
     for wrong in ("vdb", "", "..", "/dev/", "vda/dev"):
-        with pytest.raises(InputError, match="there are vda"):
+        with pytest.raises(InputError, match="disks: vda"):
             device_number(wrong, tmp_path)
 
 

@@ -69,8 +69,8 @@ def test_options_of_a_job_become_fios() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "just one of job"),
-        ({"job": "a.fio", "jobs": [READ]}, "just one of job"),
+        ({}, "give either job"),
+        ({"job": "a.fio", "jobs": [READ]}, "give either job"),
         ({"jobs": [READ, READ]}, 'two jobs are named "read"'),
         ({"jobs": [READ | {"time_based": True}]}, "time_based needs runtime"),
         ({"jobs": [READ | {"options": {"a": "b\nc"}}]}, "holds a line break"),
@@ -148,7 +148,7 @@ def test_a_device_takes_jobs_of_its_engine_and_a_folder_takes_none(tmp_path: Pat
     folder, device = Place(tmp_path), Place(tmp_path, uri="nbd+unix:///?socket=/s")
     for entry, place, message in (
         (READ, device, 'needs ioengine = "nbd"'),
-        (OF_DEVICE, folder, "is a folder, and no block device"),
+        (OF_DEVICE, folder, "is a folder, not a block device"),
     ):
         one = work(tmp_path, entry)
         raw = tmp_path / str(len(message))
@@ -168,7 +168,9 @@ def test_the_engine_of_a_job_file_may_be_told_for_all_jobs(tmp_path: Path) -> No
 def test_a_device_that_is_too_small_is_told(tmp_path: Path) -> None:
     with listening(tmp_path / "s", serving(bytes(MIB))) as uri:
         where = Context((Place(tmp_path, uri=uri),), tmp_path)
-        with pytest.raises(WorkloadFailed, match=f"work on {8 * MIB} bytes, .* has {MIB}: make it"):
+        with pytest.raises(
+            WorkloadFailed, match=f"work on {8 * MIB} bytes, .* has {MIB}: enlarge it"
+        ):
             work(tmp_path, OF_DEVICE).prepare(where)
 
 
@@ -230,7 +232,7 @@ class TestReal:
                 asked.append(uri)
 
             def __call__(self, pid: int) -> str:
-                return "waits for a server that has gone"
+                return "waits for a server that is gone"
 
         monkeypatch.setattr(fio, "Watch", Gone)
         raw = tmp_path / "raw"
@@ -238,7 +240,7 @@ class TestReal:
         with listening(tmp_path / "s", serving(bytes(8 * MIB), answers=0)) as uri:
             where = Context((Place(tmp_path, uri=uri),), raw)
             where.make_folders(fio.FOLDER)
-            with pytest.raises(WorkloadFailed, match="fio waits for a server that has gone"):
+            with pytest.raises(WorkloadFailed, match="fio waits for a server that is gone"):
                 work(tmp_path, OF_DEVICE | {"runtime": "1 s", "time_based": True}).run(
                     "read", where
                 )

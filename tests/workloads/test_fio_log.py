@@ -84,7 +84,7 @@ def test_averages_are_doubtful(tmp_path: Path) -> None:
         ("", "is empty"),
         ("\n\n", "is empty"),
         ("1, 2, 0\n", r":1: 3 fields; wanted is"),
-        ("1, 2, 0, 4\n1, x, 0, 4\n", r":2: '1, x, 0, 4' is no entry of a latency log"),
+        ("1, 2, 0, 4\n1, x, 0, 4\n", r":2: '1, x, 0, 4' is not an entry of a latency log"),
         ("1, 2, 0, 4\n1, -2, 0, 4\n", r":2: "),
         ("1, 2, 0, 4\n1, 2\n", r":2: "),
         ("1, 2, 0, 4\n1, , 0, 4\n", "wanted is"),

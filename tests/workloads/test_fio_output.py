@@ -56,7 +56,7 @@ def test_clients_share_the_time_from_the_latest_start_to_the_earliest_end() -> N
     assert window.doubts == ()
     window = window_of([client(0, 60_000), client(10_000, 60_000)])
     assert window is not None
-    assert "ran together for 71 % of the time" in window.doubts[0]
+    assert "ran together for only 71 % of the time" in window.doubts[0]
     window = window_of([client(0, 1000), client(10_000, 1000)])
     assert window is not None
     assert "for 0 %" in window.doubts[0]
@@ -78,12 +78,12 @@ def test_seconds_of_a_group_are_those_of_the_longest_job() -> None:
     jobs = [job(read=direction(100, 1 << 20, ms)) for ms in (10_000, 20_000)]
     one = operations([parse(output(*jobs))])[0]
     assert (one.seconds, one.bytes, one.throughput_mib_s) == (20.0, 200 << 20, 10.0)
-    assert one.doubts[0].startswith("jobs or clients ran together for 50 %")
+    assert one.doubts[0].startswith("jobs or clients ran together for only 50 %")
 
 
 def test_a_short_job_of_an_old_fio_is_doubtful() -> None:
     one = operations([parse(output(job(read=direction(runtime_ms=5000))))])[0]
-    assert "the window is known to 0.1 s only" in one.doubts[0]
+    assert "the window is known only to 0.1 s" in one.doubts[0]
 
 
 def test_groups_that_follow_each_other_are_told_apart() -> None:

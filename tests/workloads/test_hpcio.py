@@ -260,10 +260,13 @@ print("went on")
         ({"approach": "dn:1", "ranks_per_node": 4}, "needs two nodes or more"),
         ({"size": "smal"}, 'did you mean "small"'),
         ({"variables": ["u", "rain"]}, '"rain" is not known'),
-        ({"variables": ["u", "u"]}, '"u" is there twice'),
+        ({"variables": ["u", "u"]}, '"u" is named twice'),
         ({"compression": "zip"}, "allowed: none, gzip"),
         ({"ranks": 64}, "are too many for 16 x 16 columns"),
-        ({"steps": 2}, "a dump every 3 steps of 2 is none; allowed: 1 to 2, and 0 for no output"),
+        (
+            {"steps": 2},
+            "output_every: is 3, but there are 2 steps; allowed: 1 to 2, or 0 for no output",
+        ),
         ({"launcher": {"ranks_per_client": 2}}, "give ranks, not ranks_per_client"),
     ],
 )
@@ -274,7 +277,7 @@ def test_options_that_cannot_be_are_told(given: dict[str, object], told: str) ->
 
 
 def test_ranks_are_shared_evenly_by_clients(tmp_path: Path) -> None:
-    with pytest.raises(WorkloadFailed, match="2 ranks cannot be shared evenly by 3 clients"):
+    with pytest.raises(WorkloadFailed, match="2 ranks do not divide evenly among 3 clients"):
         launch(options(), tmp_path, context(tmp_path, clients=3))
 
 
@@ -312,7 +315,7 @@ NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.
     assert hpcio_output.reasons(text) == [
         "variable u: make buffer larger",
         "MemoryError",
-        "rank 2 on vm was ended by signal 9 (Killed)",
+        "rank 2 on vm was killed by signal 9 (Killed)",
         "rank 3: rank 2, for which it writes, has died; all ranks are ended",
     ]
 

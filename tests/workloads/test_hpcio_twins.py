@@ -95,7 +95,7 @@ def test_compilers_are_those_beside_the_launcher(tmp_path: Path) -> None:
 
 
 def test_slow_cores_are_for_ranks_of_python() -> None:
-    with pytest.raises(ValidationError, match="core_share is for ranks of language"):
+    with pytest.raises(ValidationError, match="core_share is only for ranks of language"):
         options(language="c", core_share="20 %")
 
 

@@ -188,7 +188,7 @@ def test_the_phase_of_ior_is_its_own(
     assert span.start.monotonic_ns >= whole.start.monotonic_ns
     if held:
         assert span == whole
-        assert found.doubts[-1].startswith("its lines do not tell when it worked: 0.1 s lie")
+        assert found.doubts[-1].startswith("its output does not say when it worked: 0.1 s lie")
     else:
         assert span.seconds == pytest.approx(0.1)
         assert whole.end.monotonic_ns - span.end.monotonic_ns >= 0.29e9
@@ -205,7 +205,7 @@ def test_steps_of_before_lines_were_stamped_are_derived_as_ever(
     (where.raw / "lines.jsonl").unlink()
     (found,) = ior.results(where.raw)
     assert found.start_utc_ns == invocation.recall(where.raw).span().start.utc_ns
-    assert "its lines do not tell when it worked: 1 s lie" in found.doubts[-1]
+    assert "its output does not say when it worked: 1 s lie" in found.doubts[-1]
 
 
 def told(start_s: float, end_s: float) -> Span:
@@ -390,7 +390,7 @@ def test_items_of_a_tree_are_those_of_its_directories() -> None:
         (ior, {"block": "1 MiB", "shift": False, "shift_by": 2}, "shift_by is for shift"),
         (mdtest, {}, "either items .* or items_per_directory"),
         (mdtest, {"items": 1, "items_per_directory": 1}, "either items .* or items_per_directory"),
-        (mdtest, {"items": 1, "read_bytes": "2 KiB"}, "read_bytes: no more than bytes"),
+        (mdtest, {"items": 1, "read_bytes": "2 KiB"}, "read_bytes must not be above bytes"),
     ],
 )
 def test_options_that_do_not_agree_are_refused(

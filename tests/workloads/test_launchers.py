@@ -93,7 +93,7 @@ def test_root_and_waiting_ranks_are_open_mpis_own_matter(tmp_path: Path) -> None
 
 
 def test_an_unknown_launcher_needs_to_be_told_how_to_get_to_hosts(tmp_path: Path) -> None:
-    with pytest.raises(WorkloadFailed, match=r"options have to say how 3 ranks get to one, two"):
+    with pytest.raises(WorkloadFailed, match=r"options must say how 3 ranks get to one, two"):
         standard.arguments(Job(3, tmp_path, hosts=HOSTS))
 
 

@@ -108,7 +108,7 @@ def test_a_stonewall_hides_how_many_files_there_were() -> None:
 def test_a_run_that_failed_has_no_result(name: str, line: str) -> None:
     """What could not be made counts as made: 107,546 creations a second of 6 files that were."""
     text = (DATA / name).read_text()
-    with pytest.raises(ResultError, match="is of a run of mdtest that failed: "):
+    with pytest.raises(ResultError, match="is from a failed run of mdtest: "):
         mdtest_output.parse(f"{text}{line}\n")
 
 

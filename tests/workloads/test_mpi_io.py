@@ -127,7 +127,9 @@ def test_places_of_different_file_systems_are_refused(
         (tmp_path / name).mkdir()
     monkeypatch.setattr(mpi_launch, "SEEN_S", 0.2)
     context = Context((Place(tmp_path / "a"), Place(tmp_path / "b")), tmp_path)
-    with pytest.raises(WorkloadFailed, match=r"client 2 does not see .* not one file system"):
+    with pytest.raises(
+        WorkloadFailed, match=r"client 2 does not see .* do not share a file system"
+    ):
         work().run("write", context)
 
 

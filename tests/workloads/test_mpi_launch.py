@@ -245,7 +245,7 @@ def test_another_python_runs_the_ranks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("python", ["/no/such/python", "/bin/true", "/bin/echo"])
 def test_a_python_that_cannot_run_ranks_is_told(python: str) -> None:
-    with pytest.raises(HostError, match=f"python: {python} cannot run ranks; allowed: one that"):
+    with pytest.raises(HostError, match=f"python: {python} cannot run ranks; needed: one that"):
         mpi_launch.probe(RankOptions(python=python))
 
 
@@ -301,9 +301,9 @@ def test_items_are_split_evenly_and_rounded() -> None:
     [
         ({"items": 0}, "greater than or equal to 1"),
         ({"items": 1, "kinds": ["file"]}, 'did you mean "files"'),
-        ({"items": 1, "read_bytes": 1025}, "files have 1024 bytes"),
+        ({"items": 1, "read_bytes": 1025}, "must not be above file_bytes, 1024"),
         ({"items": 1, "shift": False, "shift_by": 2}, "shift_by is for shift = true"),
-        ({"items": 1, "shape": "tree", "branch": 100, "depth": 4}, "a tree of more than"),
+        ({"items": 1, "shape": "tree", "branch": 100, "depth": 4}, "a tree has at most"),
     ],
 )
 def test_options_of_meta_that_do_not_agree_are_refused(

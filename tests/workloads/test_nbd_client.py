@@ -71,7 +71,7 @@ def test_a_watch_tells_of_a_server_that_has_gone(
     at_s[0] = 5.9
     assert watch(1) is None
     at_s[0] = 6.1
-    assert watch(1) == f"waits for a server that has gone ({tmp_path}/s)"
+    assert watch(1) == f"waits for a server that is gone ({tmp_path}/s)"
     assert Watch("nbd://host/disk")(1) is None
 
 

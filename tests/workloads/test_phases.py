@@ -54,12 +54,12 @@ def test_a_phase_that_begins_again_is_told_apart() -> None:
         (["begin /x"], "is not understood"),
         (["end a"], '"end a" comes before "begin a"'),
         (["result a bytes=1"], 'comes before "begin a"'),
-        (["begin a", "begin a"], "begins a second time"),
+        (["begin a", "begin a"], "begins again before it ended"),
         (["begin a", "end a", "end a"], "comes before"),
-        (["begin a"], 'phase "a" began and never ended'),
-        (["begin a", "result a bytes=-1"], "bytes=-1 is no whole number"),
+        (["begin a"], 'phase "a" never ends'),
+        (["begin a", "result a bytes=-1"], "bytes=-1 is not a whole number"),
         (["begin a", "result a speed=1"], "speed=1 is not understood"),
-        (["begin a", "result a latency_us_p99=nan"], "no number of microseconds"),
+        (["begin a", "result a latency_us_p99=nan"], "is not a number of microseconds"),
     ],
 )
 def test_what_makes_no_sense_is_refused(lines: list[str], message: str) -> None:
@@ -122,7 +122,7 @@ def test_a_program_goes_on_where_its_words_cannot_be_kept(tmp_path: Path, copy: 
     said.start()
     said.join(timeout=5)
     assert not said.is_alive()
-    with pytest.raises(WorkloadFailed, match="what a program says cannot be kept: No s"):
+    with pytest.raises(WorkloadFailed, match="a program's phases cannot be saved: No s"):
         listener.__exit__(None, None, None)
     with pytest.raises(KeyError), Listener(tmp_path / "lines", copy=Path(copy)):
         raise KeyError("what went wrong before is told")

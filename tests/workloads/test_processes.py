@@ -76,7 +76,7 @@ def test_a_failure_tells_program_code_and_last_words(tmp_path: Path) -> None:
         WorkloadFailed, match=r"python.* failed \(exit code 1\): first / no   space"
     ):
         run_all([python(code, tmp_path)], _never())
-    with pytest.raises(WorkloadFailed, match=r"signal 9\): it said nothing"):
+    with pytest.raises(WorkloadFailed, match=r"signal 9\): no output"):
         run_all([python("import os; os.kill(os.getpid(), 9)", tmp_path)], _never())
     ended = run_all([python("raise SystemExit(3)", tmp_path)], _never(), success=(0, 3))
     assert ended[0].code == 3
@@ -221,7 +221,7 @@ def test_a_program_without_its_guard_is_not_left_running(
         f"import os\nopen({str(tmp_path / 'pid')!r}, 'w').write(f'{{os.getpid()}}\\n')\n{ENDLESS}"
     )
     with pytest.raises(
-        WorkloadFailed, match=r"the process that would end it with this one is gone"
+        WorkloadFailed, match=r"its guard, which would end it with this process, is gone"
     ):
         run_all([python(code, tmp_path)], threading.Event())
     pid = tmp_path / "pid"

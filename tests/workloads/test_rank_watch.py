@@ -69,9 +69,9 @@ def launcher(place: Path, how: str, watch: Telling) -> Program:
     ("how", "told", "patience"),
     [
         # Ranks that end one after another are not told of before the last one has.
-        ("collected", "went on without any rank", (NEVER_S, 0.5)),
-        ("left", "went on without any rank", (NEVER_S, 0.5)),
-        ("first", "took no notice of the end of a rank", (0.5, NEVER_S)),
+        ("collected", "kept running without any rank", (NEVER_S, 0.5)),
+        ("left", "kept running without any rank", (NEVER_S, 0.5)),
+        ("first", "did not react to the end of a rank", (0.5, NEVER_S)),
     ],
 )
 def test_a_launcher_that_outlives_its_ranks_is_killed(
@@ -100,7 +100,7 @@ def test_another_trouble_gets_its_own_time(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(watch, "_look", lambda _: rank_watch._UNNOTICED)
     assert watch(1) is None
     now_s += 4.0
-    assert watch(1) == "took no notice of the end of a rank for 4 s; it was killed"
+    assert watch(1) == "did not react to the end of a rank for 4 s; it was killed"
 
 
 def test_ranks_that_are_not_all_there_yet_are_no_trouble(tmp_path: Path) -> None:
@@ -158,6 +158,6 @@ def test_a_run_ends_with_a_launcher_that_does_not(
         buffer=buffer,  # type: ignore[arg-type]
         launcher=deaf,
     )
-    told = "make buffer larger" if buffer == "64 KiB" else "mpirun went on without any rank"
+    told = "make buffer larger" if buffer == "64 KiB" else "mpirun kept running without any rank"
     with pytest.raises(WorkloadFailed, match=told):
         hpcio.launch(options, tmp_path / "dumps", context)

@@ -104,7 +104,7 @@ def test_without_permission_it_is_said_what_is_needed(
 ) -> None:
     version_2(tmp_path, "/user/scope", "cpu")
     monkeypatch.setattr(os, "access", lambda path, _: Path(path).name != "cgroup.procs")
-    with pytest.raises(HostError, match="user: no permission to make groups; needed: root"):
+    with pytest.raises(HostError, match="user: no permission to create groups; needed: root"):
         slow_cores.find(tmp_path)
 
 

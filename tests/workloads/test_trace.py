@@ -57,7 +57,7 @@ def test_a_fio_that_cannot_replay_by_times_is_told(
     monkeypatch.setattr(processes, "find", lambda *_: "fio")
     monkeypatch.setattr(processes, "first_line", lambda _: version)
     work = trace.Work(trace.Options(trace=str(TRACE)), tmp_path)
-    told = f"fio 3.31 or newer is needed to replay a trace by its times, this is {version or '.'}"
+    told = f"fio 3.31 or newer is needed to replay a trace by its times; this is {version or '.'}"
     with nullcontext() if is_new else pytest.raises(HostError, match=told):
         work.probe()
 

@@ -223,7 +223,7 @@ def test_what_cannot_be_read_ends_all_of_it(tmp_path: Path) -> None:
         training_reader.run(task(None, tmp_path / "none"))
     file = tmp_path / "short"
     file.write_bytes(bytes(100))
-    with pytest.raises(OSError, match="came short"):
+    with pytest.raises(OSError, match="short read of "):
         training_reader.run(task(None, file))
     served = serving(bytes(MIB))
     left = [3]
@@ -284,7 +284,7 @@ def test_results_are_over_all_accelerators_of_all_clients(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("{}", "is no report of training"), (report([1.0]), "fewer than two steps")],
+    [("{}", "is not a training report"), (report([1.0]), "fewer than two steps")],
 )
 def test_damaged_reports_are_told(tmp_path: Path, text: str, message: str) -> None:
     kept(tmp_path, text)

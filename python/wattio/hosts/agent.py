@@ -145,13 +145,13 @@ def undo(path: str) -> list[str]:
         return []
     except ValueError:
         # It is replaced as a whole: this is none of ours.
-        raise Refused(f"{path}: is damaged; see what it says, and remove it") from None
+        raise Refused(f"{path}: is damaged; look at it, then remove it") from None
     done = []
     # What is asked to end may start something: until there is nothing left.
     for _ in range(50):
         found = list(marked(content["mark"]))
         for pid in found:
-            done.append(f"a process that ran still ({pid})")
+            done.append(f"a process that was still running ({pid})")
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         if not found:
@@ -183,7 +183,7 @@ def place_for(name: str) -> str:
         found = os.lstat(folder)
         if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o22:
             return os.path.join(folder, name)
-    raise Refused("no folder for what has to be undone: neither of " + ", ".join(FOLDERS))
+    raise Refused("no folder to record what must be undone: tried " + ", ".join(FOLDERS))
 
 
 def guard(path: str, lease_s: float) -> int:
@@ -316,7 +316,7 @@ class Program:
     def said(self, file: IO[bytes]) -> str:
         size = file.seek(0, os.SEEK_END)
         if size > OUTPUT_BYTES_MAX:
-            raise Refused(f"it said {size} bytes, at most {OUTPUT_BYTES_MAX} are taken")
+            raise Refused(f"its output has {size} bytes; allowed: at most {OUTPUT_BYTES_MAX}")
         file.seek(0)
         with file:
             return base64.b64encode(file.read()).decode()
@@ -355,7 +355,7 @@ class Agent:
         try:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise Refused("another run of wattio is at work on this node") from None
+            raise Refused("another run of wattio is active on this node") from None
         self.found = undo(self.path)
         self.ledger = Ledger(self.path, token)
         self.ledger.write()
@@ -465,7 +465,7 @@ class Agent:
                 self.ledger.write()
             write_text(path, value)
             if read_text(path) != value:
-                raise Refused(f"{path}: is {read_text(path)} after {value} was written")
+                raise Refused(f"{path}: reads {read_text(path)} after {value} was written")
 
     def let_go(self, request: dict[str, Any]) -> None:
         for path, old, ours in reversed(self.ledger.content["settings"]):

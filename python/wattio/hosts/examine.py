@@ -32,10 +32,10 @@ class Examined:
     def complaints(self) -> list[str]:
         """What stands in the way of measuring there."""
         if self.failure is not None or self.facts is None:
-            return [self.failure or "it was not looked at"]
+            return [self.failure or "not examined"]
         found = []
         if self.clock_off_s is not None and abs(self.clock_off_s) > OFF_S_MAX:
-            found.append(f"its clock is off by {self.clock_off_s:.3g} s: keep it by NTP")
+            found.append(f"its clock is off by {self.clock_off_s:.3g} s: synchronize it by NTP")
         if not self.facts["is_root"]:
             found.append("not root: caches stay, and no settings are changed")
         return found

@@ -86,7 +86,7 @@ class Ran:
         """The last lines of what it said, in one line."""
         lines = [one.strip() for one in (self.err or self.out).decode(errors="replace").split("\n")]
         words = " / ".join([one for one in lines if one][-_WORDS:])
-        return "".join(c if c.isprintable() else " " for c in words) or "it said nothing"
+        return "".join(c if c.isprintable() else " " for c in words) or "no output"
 
 
 class Host:

@@ -21,20 +21,22 @@ def expand(text: str) -> list[str]:
     # What is no name of a host might be taken for an option of ssh; and a range of a thousand
     # millions would be written out before it could be counted.
     if not _TEXT.fullmatch(text):
-        raise ValueError(f'"{text[:80]}" names no hosts: {_FORM}')
+        raise ValueError(f'"{text[:80]}" names no hosts; {_FORM}')
     ranges = re.findall(r"\[([^\]]*)\]", text)
     if any(_LONG.search(one) for one in ranges) or len(ranges) > 2:
-        raise ValueError(f'"{text[:80]}" names more than {NAMES_MAX} hosts, which are allowed')
+        raise ValueError(
+            f'"{text[:80]}" names more than {NAMES_MAX} hosts; allowed: at most {NAMES_MAX}'
+        )
     try:
         found = NodeSet(text, resolver=RESOLVER_NOGROUP)
     except NodeSetException as error:
         raise ValueError(f'"{text[:80]}": {error}; {_FORM}') from None
     if len(found) > NAMES_MAX:
-        raise ValueError(f'"{text[:80]}" names {len(found)} hosts, allowed are {NAMES_MAX}')
+        raise ValueError(f'"{text[:80]}" names {len(found)} hosts; allowed: at most {NAMES_MAX}')
     names = [str(name) for name in found]
     for name in names:
         if not _NAME.fullmatch(name):
-            raise ValueError(f'"{name}" is no name of a host: {_FORM}')
+            raise ValueError(f'"{name}" is not a host name; {_FORM}')
     return names
 
 

@@ -57,7 +57,7 @@ class EnergyCounter:
         seconds = (at.monotonic_ns - last_ns) / 1e9
         if grown < 0 or grown * self.joules_per_count > POWER_W_MAX * max(seconds, 1.0):
             how = "was reset" if wrapped else "jumped"
-            raise MeterLost(f"{self.meter}: its counter {how}, from {last_count} to {count}")
+            raise MeterLost(f"{self.meter}: its counter {how} from {last_count} to {count}")
         self._counted += grown
         power_w = grown * self.joules_per_count / seconds if seconds > 0 else None
         return power_w, self.energy_j

@@ -231,7 +231,7 @@ def _count(meter: str, oid: str, value: Any) -> Count:  # noqa: ANN401 (pysnmp h
     if kind == "OctetString":
         return Count(number_of(bytes(value), f"{meter}: {oid}"), 0)
     if kind not in _RANGES:
-        raise MeterRefused(f"{meter}: {oid}: is of type {kind}, not a number")
+        raise MeterRefused(f"{meter}: {oid}: has type {kind}, not a number")
     return Count(int(value), _RANGES[kind])
 
 
@@ -240,4 +240,4 @@ def number_of(text: bytes, where: str) -> float:
     if _NUMBER.fullmatch(text):
         return float(text)
     shown = text[:40].decode("ascii", "backslashreplace")
-    raise MeterLost(f'{where}: is "{shown}", not a number')
+    raise MeterLost(f'{where}: reports "{shown}", not a number')

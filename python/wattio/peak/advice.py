@@ -47,7 +47,9 @@ def sentences(limit: Limit) -> list[str]:
         found.append(f"not known, and left out: {lacking}")
     if limit.halves:
         nodes = ", ".join(limit.halves)
-        found.append(f"network or disks only are known of {nodes}: the true peak may be lower")
+        found.append(
+            f"only the network or only the disks of {nodes} are known: the true peak may be lower"
+        )
     return found + [_change(change, limit.quantity) for change in limit.changes]
 
 

@@ -139,7 +139,7 @@ def _jobs(text: str) -> list[dict[str, Any]]:
     try:
         content, _ = json.JSONDecoder().raw_decode(text[max(start, 0) :])
     except (ValueError, RecursionError):
-        raise WorkloadFailed("fio's output is no JSON") from None
+        raise WorkloadFailed("fio's output is not JSON") from None
     jobs = content.get("jobs") if isinstance(content, dict) else None
     if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
         raise WorkloadFailed("fio's result has no jobs")

@@ -59,7 +59,7 @@ def facts(folder: Folder, programs: Programs) -> Facts:
         raise InputError(f"{folder}: is not a folder; raw devices are never written to")
     parsed = _STAT.match(told.strip())
     if parsed is None:
-        raise InputError(f"{folder}: stat does not tell its file system")
+        raise InputError(f"{folder}: stat does not show its file system")
     return Facts(parsed[1], int(parsed[2]) * int(parsed[3]), number)
 
 

@@ -72,10 +72,10 @@ def iops(text: str) -> Rate:
     """
     times = _RTT.search(text)
     if times is None:
-        raise WorkloadFailed("ping got no answer, or tells no round-trip time")
+        raise WorkloadFailed("ping got no answer, or reported no round-trip time")
     mean_ms, spread_ms = _decimal(times[1]), _decimal(times[2])
     if mean_ms is None or mean_ms <= 0:
-        raise WorkloadFailed("ping tells a round-trip time of 0 ms")
+        raise WorkloadFailed("ping reported a round-trip time of 0 ms")
     received = _RECEIVED.search(text)
     # More digits than any counter has are not a count.
     n = int(received[1]) if received and len(received[1]) < 19 else 0
@@ -127,4 +127,4 @@ def _json(text: str, program: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise WorkloadFailed(f"{program}'s output is no JSON") from None
+        raise WorkloadFailed(f"{program}'s output is not JSON") from None

@@ -51,5 +51,5 @@ class Programs:
         stop = threading.Event() if even_cancelled else self.cancelled
         processes.run_all([program], stop, success=success)
         if program.out.stat().st_size > OUTPUT_BYTES_MAX:
-            raise WorkloadFailed(f"{words[0]} said more than {OUTPUT_BYTES_MAX} bytes")
+            raise WorkloadFailed(f"{words[0]} printed more than {OUTPUT_BYTES_MAX} bytes")
         return program.out.read_text(encoding="utf-8", errors="replace")

@@ -45,7 +45,7 @@ def _split_port(text: str) -> tuple[str, int]:
     if not colon or ":" in name.removeprefix(NAMESPACE) or name + colon == NAMESPACE:
         return text, network.PORT
     if not port.isascii() or not port.isdigit() or not 0 < int(port[:6]) < 65536:
-        raise InputError(f'"{text}": "{port}" is no port; allowed are 1 to 65535')
+        raise InputError(f'"{text}": "{port}" is not a port; allowed: 1 to 65535')
     return name, int(port)
 
 
@@ -91,7 +91,7 @@ class _Own:
         while not self._listens():
             if not self._thread.is_alive() or now_s() > deadline_s:
                 said = processes.last_words(self._program.err, self._program.out)
-                raise WorkloadFailed(f"iperf3's server on {self._name} does not come up: {said}")
+                raise WorkloadFailed(f"iperf3's server on {self._name} did not start: {said}")
             if cancelled.wait(_LOOK_S):
                 raise Cancelled("iperf3 was stopped")
 

@@ -58,7 +58,7 @@ class Recorder:
             raise InputError("nothing to record: name a meter")
         for source in sources:
             if labels.count(source.label) > 1:
-                raise InputError(f'meter label "{source.label}" is used twice; labels must differ')
+                raise InputError(f'meter label "{source.label}" is named twice; labels must differ')
             if source.rate_hz is not None and not 0 < source.rate_hz <= 10_000:
                 raise InputError(
                     f'meter "{source.label}": rate is {source.rate_hz:g} Hz; allowed is above 0 to'

@@ -103,8 +103,8 @@ class Storage(Cluster):
         super().probe()
         if not _PLAIN.fullmatch(str(self._mounts)):
             raise HostError(
-                f"{self._mounts}: ceph-fuse tells mount this folder by a shell, and ends itself"
-                " where that reads another one; name a plain one with --scratch"
+                f"{self._mounts}: ceph-fuse passes this folder to mount through a shell, which"
+                " reads another one; name one without special characters with --scratch"
             )
 
     def start(self) -> None:

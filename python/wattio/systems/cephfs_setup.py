@@ -63,11 +63,11 @@ class Options(ClusterOptions):
     @model_validator(mode="after")
     def _agree(self) -> Options:
         if self.copies > self.osds:
-            raise ValueError(f"copies: {self.copies} need as many osds, not less")
+            raise ValueError(f"copies: {self.copies} need {self.copies} osds or more")
         if self.copies_min > self.copies:
             raise ValueError(f"copies_min {self.copies_min} is above copies, {self.copies}")
         if self.osd_memory < OSD_MEMORY_MIN:
-            raise ValueError("osd_memory: Ceph refuses less than 896 MiB")
+            raise ValueError("osd_memory: an OSD needs at least 896 MiB")
         if self.size < 2**30:
             raise ValueError("size: an OSD needs at least 1 GiB")
         return self

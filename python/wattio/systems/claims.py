@@ -110,7 +110,7 @@ class Claim:
         complaint: Exception | None = None
         try:
             if self.module not in kinds.names():
-                raise SystemFailed("this wattio knows no such system")
+                raise SystemFailed("this wattio has no such system")
             system = storage(self.module, self.options, self.scratch)
             try:
                 system.clean()
@@ -153,7 +153,7 @@ def held(result: Path, module: str, options: Mapping[str, Any], scratch: Path) -
         try:
             path, file = _noted(claim)
         except OSError as error:
-            kept.trouble = f"{place()}: claims cannot be kept: {error.strerror}"
+            kept.trouble = f"{place()}: claims cannot be recorded: {error.strerror}"
         else:
             stack.enter_context(file)
             stack.callback(_forget, claim, path, kept)
@@ -175,7 +175,7 @@ def _noted(claim: Claim) -> tuple[Path, IO[str]]:
                 file.close()
             elif other.meets(claim):
                 raise SystemFailed(
-                    f"{claim.scratch}: process {other.pid} has {other.module} there or on the same"
+                    f"{claim.scratch}: process {other.pid} uses {other.module} there or on the same"
                     f" device, for {other.result}; wait until it ends, or name another (--scratch)"
                 )
         partial, path = folder / f".{claim.name}", folder / f"{claim.name}.json"
@@ -212,7 +212,7 @@ class Left:
         """In one line."""
         what = f"{self.claim.module} on {self.claim.scratch}, of {self.claim.result}"
         if self.runs:
-            return f"{what}: process {self.claim.pid} is at work; left alone"
+            return f"{what}: process {self.claim.pid} is still running; left alone"
         return f"{what}: {', '.join(self.found) or 'nothing is left'}"
 
 

@@ -144,8 +144,8 @@ class Cluster(ABC):
         """
         if not servers:
             raise HostError(
-                f"{self.title} is brought up on hosts of its own, and the study names none: servers"
-                ' = "node[5-9]" below [hosts]'
+                f"{self.title} needs hosts of its own, and the study names none; add servers ="
+                ' "node[5-9]" below [hosts]'
             )
         self._root = _ON_HOSTS / f"wattio-{self._mark}" / self.name
         self._mounts = self._root / "clients"
@@ -230,7 +230,7 @@ class Cluster(ABC):
         else:
             at, there = "", Path(folder).is_dir()
         if not there:
-            raise HostError(f"{at}{folder}: is not a folder; data were to be kept there")
+            raise HostError(f"{at}{folder}: is not a folder; data is to be kept there")
 
     def _folders(self) -> list[Path]:
         """All that it has on machines, besides its network."""
@@ -278,7 +278,7 @@ class Cluster(ABC):
         """
         most = NODES_MAX - self._client_node(0)
         if clients > most:
-            raise SystemFailed(f"at most {most} clients find an address")
+            raise SystemFailed(f"at most {most} clients can have an address")
         self._points = [self._mounts / str(number) for number in range(1, clients + 1)]
         for number, point in enumerate(self._points, start=1):
             if self._mounted(number, point):
@@ -290,7 +290,7 @@ class Cluster(ABC):
             if not wait_until(lambda: self._serves(number, point), READY_S):  # noqa: B023
                 self._check_daemons()
                 raise SystemFailed(
-                    f"client {number}: {point} shows no space after {READY_S:g} s: "
+                    f"client {number}: {point} has no space after {READY_S:g} s: "
                     + commands.last_words(node.tail(self._client_log(number)))
                 )
         if self._hosts is None:
@@ -332,7 +332,7 @@ class Cluster(ABC):
                 words = commands.last_words(node.tail(self._client_log(number)), _LOG_LINES)
                 raise SystemFailed(f"client {number}: {self.mounter} has ended: {words}")
             if not self._answers(node, point):
-                raise SystemFailed(f"client {number}: {point} does not answer, or has no space")
+                raise SystemFailed(f"client {number}: {point} does not answer or has no space")
 
     def _check_daemons(self) -> None:
         for daemon in self._daemons():
@@ -341,7 +341,7 @@ class Cluster(ABC):
 
     def _ended(self, daemon: Daemon) -> SystemFailed:
         """That a server has gone, with its last words."""
-        words = "the system's log may say why"
+        words = "see the system's log"
         if daemon.log is not None:
             told = self._network.node(daemon.node).tail(daemon.log)
             words = commands.last_words(told, _LOG_LINES)

@@ -75,8 +75,8 @@ def lack(missing: Mapping[str, str]) -> str:
         words.append(f"missing: {', '.join(packed)}; on Debian: apt install {' '.join(packages)}")
     if built:
         words.append(
-            f"missing: {', '.join(built)}; in no package of Debian: where they are installed is"
-            " named by prefix"
+            f"missing: {', '.join(built)}; not packaged by Debian: set prefix to where they are"
+            " installed"
         )
     return "; ".join(words)
 
@@ -119,4 +119,4 @@ def last_words(text: str, count: int = _TAIL_LINES) -> str:
     """The last lines of what a program said, in one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     words = " / ".join(lines[-count:])
-    return "".join(c if c.isprintable() else " " for c in words) or "it said nothing"
+    return "".join(c if c.isprintable() else " " for c in words) or "no output"

@@ -44,12 +44,12 @@ def status_of(line: bytes, where: str) -> dict[str, Any]:
         # Infinity and the like are no JSON, and nothing that a number may be here.
         answer = json.loads(line, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
-        raise SystemFailed(f"{where}: what answers is no JSON: {error}") from error
+        raise SystemFailed(f"{where}: the answer is not JSON: {error}") from error
     status = answer.get("status") if isinstance(answer, dict) else None
     if not isinstance(status, dict):
-        raise SystemFailed(f"{where}: the answer is no status: {line[:200]!r}")
+        raise SystemFailed(f"{where}: the answer is not a status: {line[:200]!r}")
     return status
 
 
 def _refuse(word: str) -> float:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")

@@ -49,7 +49,7 @@ class Options(ClusterOptions):
                 f"redundancy {self.redundancy} needs more than {2 * self.redundancy} bricks"
             )
         if self.volume == "replica" and self.bricks % self.copies:
-            raise ValueError(f"copies: {self.bricks} bricks are no multiple of {self.copies}")
+            raise ValueError(f"copies: {self.bricks} bricks are not a multiple of {self.copies}")
         return self
 
     @property

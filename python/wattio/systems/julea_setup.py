@@ -65,7 +65,7 @@ class Options(ClusterOptions):
         for key in ("kv_servers", "db_servers"):
             count = getattr(self, key)
             if count > self.object_servers:
-                raise ValueError(f"{key}: {count} need as many object_servers, not less")
+                raise ValueError(f"{key}: {count} need {count} object_servers or more")
         return self
 
 

@@ -38,7 +38,7 @@ def module_of(kind: str) -> ModuleType:
         raise KeyError(kind)
     if len({point.value for point in found}) > 1:
         whose = ", ".join(sorted(map(_whose, found)))
-        raise InputError(f'system "{kind}": more than one package brings it: {whose}')
+        raise InputError(f'system "{kind}": provided by more than one package: {whose}')
     return _loaded(found[0])
 
 

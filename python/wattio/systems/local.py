@@ -59,7 +59,7 @@ class Options(Strict):
     def _agree(self) -> Options:
         made = [key for key in ("device", "size") if getattr(self, key) is not None]
         if self.path is not None and made:
-            raise ValueError(f"either path or {made[0]}: a folder is used as it is")
+            raise ValueError(f"give either path or {made[0]}: a folder is used as it is")
         if not made and (self.mount_options or self.overwrite):
             raise ValueError("mount_options and overwrite are for a device or an image of a size")
         for key in ("path", "device"):
@@ -105,7 +105,7 @@ class Storage:
         """All clients work on the first host. Raises HostError for a device to be formatted."""
         if self._options.formats:
             raise HostError(
-                "devices are formatted on this machine only, and clients are on hosts; mount one"
+                "devices are formatted only on this machine, but clients are on hosts; mount one"
                 " there, and name its folder: path"
             )
         folder = self._options.path or _ON_HOSTS
@@ -117,7 +117,7 @@ class Storage:
         path = self._options.path
         if not self._options.formats:
             if path is not None and not Path(path).is_dir():
-                raise HostError(f"{path}: is not a folder; make it, or mount what shall be there")
+                raise HostError(f"{path}: is not a folder; create it or mount it")
             return
         if os.geteuid() != 0:
             raise HostError("formatting and mounting a device needs root; or name a folder (path)")
@@ -145,7 +145,9 @@ class Storage:
         if users and (held or not before):
             raise HostError(f"{device}: is mounted on {users[0]}; unmount it first")
         if held and not self._options.overwrite:
-            raise HostError(f"{device}: holds {held}, which would be lost; allow it: overwrite")
+            raise HostError(
+                f"{device}: holds {held}, which would be lost; set overwrite to allow that"
+            )
 
     def _is_on(self, mount: mounts.Mount) -> bool:
         if not self._block:
@@ -214,7 +216,7 @@ class Storage:
             with target.open("wb") as image:
                 image.truncate(int(self._options.size))
         except OSError as error:
-            raise SystemFailed(f"{target}: cannot be made: {error.strerror}") from error
+            raise SystemFailed(f"{target}: cannot be created: {error.strerror}") from error
 
     def start(self) -> None:
         """Nothing runs."""
@@ -229,7 +231,7 @@ class Storage:
         try:
             self._work.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise SystemFailed(f"{self._work}: cannot be made: {error.strerror}") from error
+            raise SystemFailed(f"{self._work}: cannot be created: {error.strerror}") from error
         return [Place(self._work)] * clients
 
     def _mounted(self) -> bool:
@@ -250,7 +252,7 @@ class Storage:
     def verify_mount(self) -> None:
         """Raise SystemFailed where the work folder is not on the file system that was asked for."""
         if not self._work.is_dir():
-            raise SystemFailed(f"{self._work}: is not there")
+            raise SystemFailed(f"{self._work}: not found")
         mount = mounts.holding(self._work, mounts.current())
         if mount is None:
             # In a chroot the root may have no entry. A folder is measured all the same; what it
@@ -263,13 +265,13 @@ class Storage:
             raise SystemFailed(f"{self._point}: nothing is mounted there")
         if self._options.fs is not None and mount.file_system != self._options.fs:
             raise SystemFailed(
-                f"{self._work}: is on {mount.file_system}, and not on {self._options.fs}"
+                f"{self._work}: is on {mount.file_system}, not on {self._options.fs}"
             )
         self._verify_space()
 
     def _verify_space(self) -> None:
         if os.statvfs(self._work).f_bavail == 0:
-            raise SystemFailed(f"{self._work}: no space is left")
+            raise SystemFailed(f"{self._work}: has no space left")
 
     def describe(self) -> dict[str, Any]:
         """File system, mount options, device, scheduler, free space."""

@@ -46,7 +46,7 @@ class Options(ClusterOptions):
     @model_validator(mode="after")
     def _agree(self) -> Options:
         if self.goal > self.chunk_servers:
-            raise ValueError(f"goal {self.goal} needs as many chunk_servers, not less")
+            raise ValueError(f"goal {self.goal} needs {self.goal} chunk_servers or more")
         return self
 
 

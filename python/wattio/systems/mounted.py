@@ -69,8 +69,8 @@ class Storage:
         """Raise HostError where a host does not have it mounted."""
         if self._hosts is None:
             raise HostError(
-                "what others have mounted is on hosts: name them ([hosts]); on this machine kind"
-                ' "local" with a path does the same'
+                'kind "mounted" is for hosts: name them ([hosts]); on this machine use kind "local"'
+                " with a path"
             )
         try:
             self._hosts.each(self._mount_of, self._clients)
@@ -85,7 +85,7 @@ class Storage:
         if found is None or (fs is None and str(found.point) == "/" and self._options.shared):
             raise SystemFailed(f"{host.name}: nothing is mounted on {path}")
         if fs is not None and found.file_system != fs:
-            raise SystemFailed(f"{host.name}: {path} is on {found.file_system}, and not on {fs}")
+            raise SystemFailed(f"{host.name}: {path} is on {found.file_system}, not on {fs}")
         return found
 
     def deploy(self) -> None:
@@ -117,8 +117,8 @@ class Storage:
         for name, read in hosts.each(lambda host: host.read(file), self._clients).items():
             if read != token:
                 raise SystemFailed(
-                    f"{name}: does not see what {first} wrote into {self._work}; if these are disks"
-                    " of their own, say shared = false"
+                    f"{name}: does not see what {first} wrote into {self._work}; if each has"
+                    " its own disk, set shared = false"
                 )
 
     def verify_mount(self) -> None:

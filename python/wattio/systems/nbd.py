@@ -59,7 +59,9 @@ class Options(Strict):
     @model_validator(mode="after")
     def _agree(self) -> Options:
         if self.server not in SERVERS:
-            raise ValueError(f'no server "{self.server}": {nearest(self.server, list(SERVERS))}')
+            raise ValueError(
+                f'server "{self.server}" is not known; {nearest(self.server, list(SERVERS))}'
+            )
         if self.form is not None and self.form not in SERVERS[self.server].forms:
             known = ", ".join(SERVERS[self.server].forms)
             raise ValueError(f'{self.server} has no disks of form "{self.form}"; allowed: {known}')
@@ -73,10 +75,10 @@ class Options(Strict):
                     raise ValueError(f"{table}: {key!r} holds a line break")
         if self.make and SERVERS[self.server].make is None:
             known = ", ".join(name for name, one in SERVERS.items() if one.make)
-            raise ValueError(f"make: a disk of {self.server} is made without options; of {known}")
+            raise ValueError(f"make: a disk of {self.server} has no options; allowed for: {known}")
         if self.status_period and SERVERS[self.server].control is None:
             known = ", ".join(name for name, one in SERVERS.items() if one.control)
-            message = f"status_period: {self.server} does not say how it stands; {known} does"
+            message = f"status_period: {self.server} reports no status; allowed for: {known}"
             raise ValueError(message)
         return self
 
@@ -139,7 +141,7 @@ class Storage:
         program, package = self._served.program, self._server.package
         if package is None and shutil.which(program) is None:
             raise HostError(
-                f"{program} is not there: build it in wattio's source tree (cargo build --release"
+                f"{program} not found: build it in wattio's source tree (cargo build --release"
                 f" -p {self._server.program}), name its file (program), or leave this system out"
             )
         if package is not None:
@@ -147,7 +149,7 @@ class Storage:
         if self._served.form == "qcow2":
             need({"qemu-img": "qemu-utils"})
         if self._options.path is not None and not Path(self._options.path).is_dir():
-            raise HostError(f"{self._options.path}: is not a folder; make it")
+            raise HostError(f"{self._options.path}: is not a folder; create it")
 
     def deploy(self) -> None:
         """Make the disk; what a dead run left is taken away first."""
@@ -167,7 +169,9 @@ class Storage:
             with self._served.disk.open("wb") as disk:
                 os.posix_fallocate(disk.fileno(), 0, self._served.size_bytes)
         except OSError as error:
-            raise SystemFailed(f"{self._served.disk}: cannot be made: {error.strerror}") from error
+            raise SystemFailed(
+                f"{self._served.disk}: cannot be created: {error.strerror}"
+            ) from error
 
     def start(self) -> None:
         """Start the server, and wait until it serves. Raises SystemFailed with its last words."""
@@ -214,14 +218,14 @@ class Storage:
             return self._pid is not None
 
         if not wait_until(told, START_S):
-            raise self._failed("did not tell its number")
+            raise self._failed("did not report its process number")
 
     def _guarded(self, group: int) -> None:
         assert self._guard is not None
         try:
             processes.put_under(self._guard, group)
         except ProcessLookupError as error:
-            raise SystemFailed(f"{self._options.server} is not served: {error}") from error
+            raise SystemFailed(f"{self._options.server} cannot be served: {error}") from error
 
     def _failed(self, what: str) -> SystemFailed:
         return SystemFailed(f"{self._options.server} {what}: {processes.last_words(self._log)}")

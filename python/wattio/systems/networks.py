@@ -117,12 +117,12 @@ class Loopback:
                 # Another run may have been faster.
                 if not any(text == f"{subnet[1]}/24" for text, _ in _addresses()):
                     raise
-        raise SystemFailed("no network of 10.77.x.0/24 is free: name one (subnet)")
+        raise SystemFailed("no network of 10.77.x.0/24 is free: name another subnet")
 
     def _add_wanted(self, subnet: ipaddress.IPv4Network) -> None:
         address = f"{subnet[1]}/{subnet.prefixlen}"
         if any(text == address for text, _ in _addresses()):
-            raise SystemFailed(f"network: {address} is taken on this host: name another subnet")
+            raise SystemFailed(f"network: {address} is in use on this host: name another subnet")
         self._add(subnet)
 
     def _add(self, subnet: ipaddress.IPv4Network) -> None:
@@ -142,7 +142,7 @@ class Loopback:
         """The network of the address."""
         found = self._found()
         if found is None:
-            raise SystemFailed("network: the address on the loopback device has gone")
+            raise SystemFailed("network: the address on the loopback device is gone")
         return ipaddress.IPv4Interface(found).network
 
     def address(self, node: int) -> str:

@@ -89,7 +89,7 @@ class Storage(Cluster):
         self._begin(dict.fromkeys(self._daemons(), command))
         if not wait_until(lambda: _READY in self._said(), READY_S):
             self._check_daemons()
-            raise SystemFailed(f"server: it does not serve after {READY_S:g} s")
+            raise SystemFailed(f"server: does not serve after {READY_S:g} s")
 
     def _said(self) -> str:
         return self._network.node(_SERVER).tail(self._log)

@@ -84,7 +84,7 @@ class Here:
         """Raise HostError where something is missing to serve and to mount."""
         commands.need(programs)
         if os.geteuid() != 0:
-            raise HostError("file systems are mounted, and their network made, by root only")
+            raise HostError("mounting file systems and making their network needs root")
         if fuse and not FUSE.exists():
             raise HostError(f"{FUSE} is missing: this kernel has no FUSE (modprobe fuse)")
 

@@ -146,7 +146,7 @@ class Storage(Cluster):
         """Mount it for each client. Raises SystemFailed where a kernel would have two."""
         if self._kernel and self._hosts is None and clients > 1:
             raise SystemFailed(
-                "the kernel has one client of OrangeFS for all of a machine: 1 client here, or"
+                "the kernel has one OrangeFS client for the whole machine: use 1 client here, or"
                 " clients on hosts of their own"
             )
         return super().mount(clients)

@@ -79,12 +79,14 @@ class Options(ClusterOptions):
     @model_validator(mode="after")
     def _agree(self) -> Options:
         if self.data_files is not None and self.data_files > self.io_servers:
-            raise ValueError(f"data_files: {self.data_files} need as many io_servers, not less")
+            raise ValueError(
+                f"data_files: {self.data_files} need {self.data_files} io_servers or more"
+            )
         if self.distribution == "twod_stripe" and self.groups > self.io_servers:
-            raise ValueError(f"groups: {self.groups} need as many io_servers, not less")
+            raise ValueError(f"groups: {self.groups} need {self.groups} io_servers or more")
         if self.client == "kernel" and self.network == "namespaces":
             raise ValueError(
-                "client: the kernel has one for all of a machine, and none for each namespace"
+                "client: the kernel has one for the whole machine, not one for each namespace"
             )
         return self
 

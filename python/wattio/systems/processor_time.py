@@ -30,7 +30,7 @@ def of_tree(pid: int, proc: Path = Path("/proc")) -> float:
     for child, found in fields.items():
         children.setdefault(found[_PPID], []).append(child)
     if pid not in fields:
-        raise ProcessLookupError(f"process {pid} has gone")
+        raise ProcessLookupError(f"process {pid} is gone")
     left = [pid]
     while left:
         parent = left.pop()
@@ -49,7 +49,7 @@ def _of_process(pid: int) -> float:
     try:
         return time.clock_gettime((~pid << 3) | _CLOCK_OF_PROCESS)
     except OSError as error:
-        raise ProcessLookupError(f"process {pid} has gone") from error
+        raise ProcessLookupError(f"process {pid} is gone") from error
 
 
 def _stats(proc: Path) -> Iterator[tuple[int, list[int]]]:

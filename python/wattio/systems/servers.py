@@ -55,7 +55,7 @@ def _end(is_one: Is, what: str, grace_s: float) -> None:
             return
     _signal_all(is_one, signal.SIGKILL)
     if not wait_until(lambda: not _found(is_one), KILLED_S):
-        raise SystemFailed(f"processes {', '.join(map(str, _found(is_one)))} {what} do not end")
+        raise SystemFailed(f"processes {', '.join(map(str, _found(is_one)))} {what} did not end")
 
 
 def _signal_all(is_one: Is, number: signal.Signals) -> None:

@@ -38,7 +38,7 @@ class There:
         if missing := {one: programs[one] for one in programs if found[one] is None}:
             raise HostError(f"{name}: {lack(missing)}")
         if not facts["is_root"]:
-            raise HostError(f"{name}: file systems are brought up by root only")
+            raise HostError(f"{name}: bringing up file systems needs root")
         if fuse and not facts["has_fuse"]:
             raise HostError(f"{name}: /dev/fuse is missing: its kernel has no FUSE (modprobe fuse)")
 
@@ -105,7 +105,7 @@ class There:
             if wait_until(lambda: not self._running(names, folder), limit_s):
                 return
         left = ", ".join(map(str, self.running(names, folder)))
-        raise SystemFailed(f"{self.host.name}: processes {left} of {folder} do not end")
+        raise SystemFailed(f"{self.host.name}: processes {left} of {folder} did not end")
 
     def _mounts(self) -> list[Mount]:
         listed = self.host.read(MOUNTINFO) or b""

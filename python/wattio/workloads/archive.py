@@ -50,9 +50,9 @@ def _look(path: Path, size_bytes: int, modified_ns: int) -> Contents:
                 files += not member.isdir()
                 block_bytes += _BLOCK_BYTES * (1 + member.size // _BLOCK_BYTES)
     except tarfile.FilterError as error:
-        raise InputError(f"{path}: is not unpacked: {_said(error)}") from None
+        raise InputError(f"{path}: cannot be unpacked: {_said(error)}") from None
     except (OSError, EOFError, tarfile.TarError, lzma.LZMAError, zlib.error) as error:
-        raise InputError(f"{path}: is no tar file that can be read: {_said(error)}") from None
+        raise InputError(f"{path}: is not a readable tar file: {_said(error)}") from None
     if not files:
         raise InputError(f"{path}: holds no files")
     return Contents(files, block_bytes, digest)

@@ -63,7 +63,7 @@ class Work:
         for words in (self._options.prepare, self._options.run, self._options.clean):
             if words is not None and shutil.which(self._program(words[0])) is None:
                 raise HostError(
-                    f'"{words[0]}" is no program: neither on PATH nor, with a slash in it, an'
+                    f'"{words[0]}" is not a program: neither on PATH nor, with a slash in it, an'
                     f" executable file below {self._base}"
                 )
 
@@ -198,7 +198,7 @@ def _shared(raw: Path, ran: invocation.Invocation) -> list[_Shared]:
     names = [phase.span.name for phase in clients[0]]
     for number, phases in enumerate(clients):
         if {phase.span.name for phase in phases} != set(names):
-            raise ResultError(f"client {number} told other phases than client 0")
+            raise ResultError(f"client {number} reported other phases than client 0")
     by_name = [{phase.span.name: phase for phase in phases} for phases in clients]
     return [_common([phases[name] for phases in by_name]) for name in names]
 
@@ -219,7 +219,7 @@ def _common(phases: Sequence[Phase]) -> _Shared:
     doubts: tuple[str, ...] = ()
     if whole_ns > 0 and shared_ns / whole_ns < OVERLAP_LEAST:
         doubts = (
-            f"the clients shared {100 * shared_ns / whole_ns:.0f} % of the phase only"
+            f"the clients shared only {100 * shared_ns / whole_ns:.0f} % of the phase"
             f" ({100 * OVERLAP_LEAST:.0f} % wanted)",
         )
     if shared_ns == 0:

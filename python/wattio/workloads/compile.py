@@ -70,13 +70,11 @@ class Options(Strict):
     @model_validator(mode="after")
     def _agree(self) -> Options:
         if self.archive is not None and (self.files or self.history) is not None:
-            raise ValueError(
-                "give either archive, or files and history of a tree that is generated"
-            )
+            raise ValueError("give either archive, or files and history of a generated tree")
         if self.history is not None and self.history < source_tree.HISTORY_LEAST:
             raise ValueError(f"history: at least {source_tree.HISTORY_LEAST} B, or none")
         if self.source_folder is not None and not Path(self.source_folder).is_absolute():
-            raise ValueError('source_folder: give a whole path, as "/var/tmp": it may be of a host')
+            raise ValueError('source_folder must be absolute, as in "/var/tmp"')
         return self
 
 
@@ -209,7 +207,7 @@ def _clients(raw: Path) -> list[Phase]:
     for program in ran.programs:
         told = parse(recall(raw / Path(program.out).with_suffix(".phases").name))
         if [phase.span.name for phase in told] != [ran.step] or len(told[0].outcomes) != 1:
-            raise ResultError(f"{raw / program.out}: does not tell one phase with one result")
+            raise ResultError(f"{raw / program.out}: does not hold one phase with one result")
         found += told
     return found
 

@@ -102,7 +102,9 @@ def unpack(parts: list[str], folder: str) -> None:
     A folder that holds all the rest is left out. What would lie elsewhere, or is a device, ends it.
     """
     if not hasattr(tarfile, "data_filter"):
-        sys.exit("this Python unpacks nothing safely: 3.8.17, 3.9.17, 3.10.12, 3.11.4 or newer")
+        sys.exit(
+            "this Python cannot unpack safely; needed: 3.8.17, 3.9.17, 3.10.12, 3.11.4 or newer"
+        )
     archive = parts[0]
     os.mkdir(folder)
     with open(archive, "ab" if len(parts) > 1 else "rb") as whole:
@@ -134,7 +136,7 @@ def copy(task: dict[str, Any]) -> None:
     phase(task, [["cp", "-r", "--", task["tree"], task["copy"]]])
     found = count(task["copy"])
     if found != task["source"]:
-        sys.exit(f"the copy has {shown(found)}, and its source {shown(task['source'])}")
+        sys.exit(f"the copy has {shown(found)}, its source {shown(task['source'])}")
     tell(f"result copy files={found['files']} bytes={found['bytes']}")
 
 

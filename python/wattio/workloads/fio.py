@@ -128,7 +128,7 @@ class Options(Strict):
     @model_validator(mode="after")
     def _consistent(self) -> Options:
         if (self.job is None) == (not self.jobs):
-            raise ValueError("needs just one of job (a job file) and jobs (tables)")
+            raise ValueError("give either job (a job file) or jobs (tables)")
         names = [one.name for one in self.jobs]
         for name in names:
             if names.count(name) > 1:
@@ -245,7 +245,7 @@ class Work:
         except ResultError as error:
             raise WorkloadFailed(f"fio: {error}") from error
         if window is None:
-            raise WorkloadFailed(f'fio: "{step}" moved nothing')
+            raise WorkloadFailed(f'fio: "{step}" moved no data')
         return [_within(ran.whole(), window.start_utc_ns, window.end_utc_ns)]
 
     def clean(self, context: Context) -> None:
@@ -285,7 +285,7 @@ def check_version(least: tuple[int, int], what_for: str = "") -> None:
     if told is None or (int(told[1]), int(told[2] or 0)) < least:
         why = f" {what_for}" if what_for else ""
         raise HostError(
-            f"fio {least[0]}.{least[1]} or newer is needed{why}, this is {version or '?'}"
+            f"fio {least[0]}.{least[1]} or newer is needed{why}; this is {version or '?'}"
         )
 
 
@@ -312,7 +312,7 @@ def _check_engines(group: Group, place: Place) -> None:
         engine = group.value(section, "ioengine")
         if (engine == NBD) != (place.uri is not None):
             wanted = f'is served over NBD: it needs ioengine = "{NBD}"'
-            what = wanted if place.uri else f"is a folder, and no block device over {NBD}"
+            what = wanted if place.uri else f"is a folder, not a block device over {NBD}"
             raise WorkloadFailed(f'fio: "{section.name}": the place of its client {what}')
 
 
@@ -325,8 +325,8 @@ def _room(uri: str, wanted: int) -> int:
         raise WorkloadFailed(f"fio: {error}") from error
     if there < wanted:
         raise WorkloadFailed(
-            f"fio: jobs work on {wanted} bytes, and the device at {uri} has {there}: make it"
-            " larger, or their size smaller"
+            f"fio: jobs work on {wanted} bytes, but the device at {uri} has {there}: enlarge it"
+            " or reduce their size"
         )
     return wanted or there
 

@@ -96,12 +96,12 @@ def groups(text: str, name: str) -> list[Group]:
         known = [one for one in common if one not in found[-1]]
         found[-1] += [*known, section]
     if not found:
-        raise InputError(f"{name}: holds no job, that is no section but [global]")
+        raise InputError(f"{name}: holds no job: no section other than [global]")
     done = [Group(_first_job(sections), tuple(sections)) for sections in found]
     names = [one.name for one in done]
     for one in names:
         if names.count(one) > 1:
-            raise InputError(f"{name}: [{one}] begins two groups; give each a name of its own")
+            raise InputError(f"{name}: [{one}] begins two groups; give each its own name")
     return done
 
 
@@ -128,7 +128,7 @@ def _sections(text: str, name: str) -> list[Section]:
         if header := _HEADER.fullmatch(stripped):
             heads.append((header[1], []))
         elif not heads:
-            raise InputError(f"{name}:{number}: {stripped!r} stands before the first [section]")
+            raise InputError(f"{name}:{number}: {stripped!r} is before the first [section]")
         else:
             heads[-1][1].append(stripped)
     return [Section(head, tuple(lines)) for head, lines in heads]
@@ -138,18 +138,18 @@ def _refuse(section: Section, name: str) -> None:
     where = f"{name}: [{section.name}]"
     if section.name in _NO_NAMES or "/" in section.name:
         raise InputError(
-            f"{where}: results are kept by the names of jobs: this cannot be that of a folder;"
+            f"{where}: results are kept by the names of jobs, and this cannot name a folder;"
             ' allowed: any but "", "." and "..", without "/"'
         )
     if len(section.name.encode()) > NAME_BYTES:
         raise InputError(f"{where}: the name is longer than {NAME_BYTES} bytes")
     if section.value("directory") is not None:
-        raise InputError(f"{where}: directory is the client's folder; leave it out")
+        raise InputError(f"{where}: directory is set by wattio, to the client's folder; remove it")
     for path in re.split(r"(?<!\\):", section.value("filename") or ""):
         if path.startswith("/") or ".." in Path(path).parts:
             raise InputError(
-                f"{where}: filename {path!r} leads out of the client's folder; give a name alone"
+                f"{where}: filename {path!r} leads out of the client's folder; give a plain name"
             )
     for line in section.lines:
         if line.split(maxsplit=1)[0] == "include":
-            raise InputError(f"{where}: include is not followed; write the file out")
+            raise InputError(f"{where}: include is not supported; insert that file's lines")

@@ -75,7 +75,7 @@ def read(path: Path) -> Log:
     import numpy as np
 
     if any(isinstance(found[name], np.ma.MaskedArray) for name in _NAMES):
-        raise InputError(f"{path}: an entry has fields that are empty; {_WANTED}")
+        raise InputError(f"{path}: an entry has empty fields; {_WANTED}")
     return Log(*(found[name] for name in _NAMES))
 
 
@@ -97,8 +97,8 @@ def windows(path: Path, log: Log, window_s: float) -> list[Window]:
     first_ms, last_ms = int(log.time_ms.min()), int(log.time_ms.max())
     if (last_ms - first_ms) / 1e3 / window_s >= WINDOWS_MOST:
         raise InputError(
-            f"--window: {window_s:g} s would be more than {WINDOWS_MOST:,} windows of"
-            f" {(last_ms - first_ms) / 1e3:g} s; take a longer one"
+            f"--window: {window_s:g} s would divide {(last_ms - first_ms) / 1e3:g} s into more than"
+            f" {WINDOWS_MOST:,} windows; give a longer one"
         )
     found = []
     for number, chosen in _directions(path, log):
@@ -128,7 +128,7 @@ def _columns(path: Path) -> dict[str, str]:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise InputError(f"{path!s}: cannot be the path of a file: {error}") from error
+        raise InputError(f"{path!s}: is not a valid path: {error}") from error
     if not head.strip():
         raise InputError(f"{path}: is empty")
     fields = head.split(b"\n", 1)[0].count(b",") + 1
@@ -144,7 +144,9 @@ def _refusal(path: Path, message: str) -> str:
     line = re.search(r"CSV Error on Line: (\d+)", message)
     given = re.search(r"Original Line:\s*(.{0,80})", message)
     where = f"{path}:{line[1]}" if line else f"{path}"
-    shown = f" {given[1].strip()!r} is no entry of a latency log;" if given else " cannot be read;"
+    shown = (
+        f" {given[1].strip()!r} is not an entry of a latency log;" if given else " cannot be read;"
+    )
     return f"{where}:{shown} {_WANTED}"
 
 

@@ -159,14 +159,14 @@ def _common(spans: Sequence[tuple[int, int]], told: bool) -> Window:
     if whole_ms > 0 and (end - start) / whole_ms < OVERLAP_LEAST:
         share = max(0.0, (end - start) / whole_ms)
         doubts.append(
-            f"jobs or clients ran together for {100 * share:.0f} % of the time only"
+            f"jobs or clients ran together for only {100 * share:.0f} % of the time"
             f" ({100 * OVERLAP_LEAST:.0f} % wanted)"
         )
     if apart := end <= start:
         start, end = first, last
     if not told and whole_ms < SHORT_MS:
         doubts.append(
-            "this version of fio does not say when a job began: the window is known to 0.1 s only,"
+            "this version of fio does not say when a job began: the window is known only to 0.1 s,"
             " which matters for a job this short"
         )
     return Window(start * _NS_OF_MS, end * _NS_OF_MS, tuple(doubts), apart)

@@ -125,7 +125,7 @@ class Options(Strict):
             if name not in VARIABLES:
                 raise ValueError(f'"{name}" is not known; {nearest(name, VARIABLES)}')
             if variables.count(name) > 1:
-                raise ValueError(f'"{name}" is there twice')
+                raise ValueError(f'"{name}" is named twice')
         return variables
 
     @model_validator(mode="after")
@@ -133,11 +133,11 @@ class Options(Strict):
         if self.launcher.ranks_per_client != 1:
             raise ValueError("ranks are over all clients: give ranks, not ranks_per_client")
         if self.language != "python" and self.core_share is not None:
-            raise ValueError('core_share is for ranks of language = "python" only')
+            raise ValueError('core_share is only for ranks of language = "python"')
         if self.output_every > self.steps:
             raise ValueError(
-                f"output_every: a dump every {self.output_every} steps of {self.steps} is none;"
-                f" allowed: 1 to {self.steps}, and 0 for no output"
+                f"output_every: is {self.output_every}, but there are {self.steps} steps;"
+                f" allowed: 1 to {self.steps}, or 0 for no output"
             )
         try:
             self._check_ranks()
@@ -255,9 +255,9 @@ class Work:
 def refused_at_hosts(options: Options) -> str | None:
     """Which option keeps the ranks on this machine, and why; None if they can run on others."""
     if options.language != "python":
-        return f'language = "{options.language}" is for ranks on this machine only'
+        return f'language = "{options.language}" is only for ranks on this machine'
     if options.core_share is not None:
-        return "core_share is for ranks on this machine only"
+        return "core_share is only for ranks on this machine"
     return None
 
 
@@ -265,10 +265,10 @@ def launch(options: Options, folder: Path, context: Context) -> Report:
     """Run the ranks with their dumps in a folder. Raises WorkloadFailed and Cancelled."""
     there = {place.host for place in context.places} - {LOCAL}
     if there and (refused := refused_at_hosts(options)):
-        raise WorkloadFailed(f"{refused}, and clients are on {min(there)}")
+        raise WorkloadFailed(f"{refused}, but clients are on {min(there)}")
     if options.ranks % context.clients:
         raise WorkloadFailed(
-            f"{options.ranks} ranks cannot be shared evenly by {context.clients} clients"
+            f"{options.ranks} ranks do not divide evenly among {context.clients} clients"
         )
     each = {"ranks_per_client": options.ranks // context.clients}
     launcher = options.launcher.model_copy(update=each)

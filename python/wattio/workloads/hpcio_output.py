@@ -262,7 +262,7 @@ def _refusal(line: str) -> str:
     try:
         return str(json.loads(line)[HPCIO_REFUSED])
     except (ValueError, RecursionError):
-        return "it could not begin, and did not say why"
+        return "could not start, for an unknown reason"
 
 
 def read(path: Path) -> Report:
@@ -284,7 +284,7 @@ def reasons(errors: str) -> list[str]:
         else:
             raised[found["why"] or found["other"]] = None
     for found in _KILLED.finditer(errors):
-        text = f"rank {found['rank']} on {found['host']} was ended by signal {found['signal']}"
+        text = f"rank {found['rank']} on {found['host']} was killed by signal {found['signal']}"
         raised[text] = None
     plain = ("".join(c if c.isprintable() else " " for c in text) for text in [*raised, *said])
     return [text.strip() for text in plain if text.strip()]

@@ -97,7 +97,7 @@ def _program(language: str, found: Found, prefix: Path) -> Path:
                 place.mkdir(exist_ok=True)
                 (Path(name) / "miniapp").replace(program)
         except OSError as error:
-            told = f"{place}: the mini-app cannot be kept: {error.strerror}"
+            told = f"{place}: the mini-app cannot be saved: {error.strerror}"
             raise HostError(told) from None
     return program
 
@@ -131,7 +131,7 @@ def _call(line: list[str | Path], place: Path) -> None:
             words, cwd=place, capture_output=True, text=True, timeout=BUILDS_S, check=False
         )
     except subprocess.TimeoutExpired:
-        raise HostError(f"{words[0]}: has not ended within {BUILDS_S:g} s") from None
+        raise HostError(f"{words[0]}: did not end within {BUILDS_S:g} s") from None
     if done.returncode:
         said = [one.strip() for one in done.stderr.splitlines() if "rror" in one]
         raise HostError(f"{words[0]}: {said[0] if said else done.stderr[-200:].strip()}")

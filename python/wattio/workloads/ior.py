@@ -78,8 +78,8 @@ def _memory_bytes(told: str) -> int:
         return round(_SIZE.validate_python(f"{short[1]} {short[2].upper()}iB" if short else told))
     except ValidationError:
         raise ValueError(
-            f'"{told}" is no memory of a node; allowed: a share such as "75%", or a size such as'
-            ' "2 GiB" or "256 MiB"'
+            f'"{told}" is not an amount of memory; allowed: a share such as "75%", or a size'
+            ' such as "2 GiB" or "256 MiB"'
         ) from None
 
 

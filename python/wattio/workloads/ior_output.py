@@ -50,7 +50,7 @@ def parse(output: str, zone: tzinfo | None = UTC) -> Imported:
     Raises ResultError.
     """
     if (failed := failure(output)) is not None:
-        raise ResultError(f"is of a run of IOR that failed: {failed}")
+        raise ResultError(f"is from a failed run of IOR: {failed}")
     found = ior_json.read(output) if ior_json.is_json(output) else ior_text.read(output)
     if not any(run.rows for run in found.runs):
         raise ResultError("holds no results of IOR: neither its JSON, its CSV (4.x) nor its table")
@@ -106,7 +106,7 @@ def _operation(
     doubts = _doubts(run, row)
     if short and moves and not run.stonewall:
         doubts.append(
-            "IOR moved another amount than it was asked to, and counts that: see its warnings"
+            "IOR moved a different amount than requested, and counts that: see its warnings"
         )
     if start is not None and end is not None and row.seconds is not None:
         within_s = (end - start) / _NS + _STAMP_S
@@ -152,7 +152,7 @@ def _doubts(run: Run, row: Row) -> list[str]:
     if row.access == "write" and run.synced is False:
         doubts.append("written without -e (fsync): part of it may have stayed in memory")
     if run.stonewall and row.access in ("write", "read"):
-        doubts.append("a stonewall was set: IOR does not tell how much was moved")
+        doubts.append("a stonewall was set: IOR does not report how much was moved")
     return doubts
 
 

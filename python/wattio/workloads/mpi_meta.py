@@ -67,9 +67,9 @@ class Options(Strict):
             if kind not in _KINDS:
                 raise ValueError(f'kinds: "{kind}" is not known; ' + nearest(kind, list(_KINDS)))
         if self.directories > DIRECTORIES_MAX:
-            raise ValueError(f"a tree of more than {DIRECTORIES_MAX} directories is not made")
+            raise ValueError(f"a tree has at most {DIRECTORIES_MAX} directories")
         if self.read_bytes is not None and self.read_bytes > self.file_bytes:
-            raise ValueError(f"read_bytes: files have {self.file_bytes} bytes")
+            raise ValueError(f"read_bytes must not be above file_bytes, {self.file_bytes}")
         if self.shift_by != 1 and not self.shift:
             raise ValueError("shift_by is for shift = true")
         return self

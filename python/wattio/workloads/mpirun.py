@@ -88,7 +88,7 @@ def shared_folder(context: Context, program: str) -> Path:
     if len(folders) > 1:
         shown = ", ".join(map(str, folders[:3]))
         raise WorkloadFailed(
-            f"{program} takes one path for all clients, and these have several ({shown}): "
+            f"{program} takes one path for all clients, but these have several ({shown}): "
             "use mpi_io and mpi_meta, or hosts with the same mount point"
         )
     return folders[0]
@@ -135,7 +135,7 @@ def phase(
     )
     if held or own is None:
         return whole, (
-            f"its lines do not tell when it worked: {work_s:.3g} s lie somewhere within the"
+            f"its output does not say when it worked: {work_s:.3g} s lie somewhere within the"
             f" {whole.seconds:.3g} s with its launcher's start, and energy is that of all of it"
         )
     if own.seconds < work_s:

@@ -82,7 +82,7 @@ class Connection:
             self._request(_READ, offset, len(target))
             magic, code, handle = struct.unpack(">IIQ", self._take(16))
             if magic != _SIMPLE_MAGIC or handle != self._handle:
-                raise NbdError(f"{self._uri}: answered what was not asked")
+                raise NbdError(f"{self._uri}: unexpected answer")
             if code:
                 raise NbdError(f"{self._uri}: read of {len(target)} B at {offset}: error {code}")
             self._fill(target)
@@ -99,7 +99,7 @@ class Connection:
         try:
             magic, option_magic, flags = struct.unpack(">8s8sH", self._take(18))
             if (magic, option_magic) != (_MAGIC, _OPTION_MAGIC) or not flags & _FIXED_NEWSTYLE:
-                raise NbdError(f"{self._uri}: is no server of NBD with fixed newstyle handshake")
+                raise NbdError(f"{self._uri}: is not an NBD server with fixed newstyle handshake")
             wanted = struct.pack(">I", len(export)) + export + struct.pack(">H", 0)
             self._socket.sendall(
                 struct.pack(">I", flags & (_FIXED_NEWSTYLE | _NO_ZEROES))
@@ -115,7 +115,7 @@ class Connection:
         while True:
             magic, _, kind, length = struct.unpack(">QIII", self._take(20))
             if magic != _REPLY_MAGIC or length > _REPLY_BYTES_MOST:
-                raise NbdError(f"{self._uri}: answers nonsense to the handshake")
+                raise NbdError(f"{self._uri}: invalid answer to the handshake")
             told = self._take(length)
             if kind & _ERROR:
                 words = told.decode(errors="replace") or f"error {kind & ~_ERROR}"
@@ -124,7 +124,7 @@ class Connection:
                 size = struct.unpack(">Q", told[2:10])[0]
             if kind == _ACK:
                 if size is None:
-                    raise NbdError(f"{self._uri}: does not tell the size of the export")
+                    raise NbdError(f"{self._uri}: did not report the size of the export")
                 return size
 
     def _told(self, error: OSError) -> NbdError:
@@ -183,7 +183,7 @@ class Watch:
             return None
         if any(line.endswith(f" {self._path}") for line in lines):
             return None
-        return f"waits for a server that has gone ({self._path})"
+        return f"waits for a server that is gone ({self._path})"
 
 
 def _connected(address: str | tuple[str, int]) -> socket.socket:

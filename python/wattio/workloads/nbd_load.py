@@ -121,7 +121,7 @@ class _Stream:
             magic, code, handle = _REPLY.unpack_from(self._taken, begin)
             # An answer that is an error is shorter than the others.
             if magic != _SIMPLE_MAGIC or code or handle >= self.sent:
-                raise WorkloadFailed(f"the server answered error {code}, or what was not asked")
+                raise WorkloadFailed(f"the server sent error {code} or an unexpected answer")
             if self._have - begin < self._reply_bytes:
                 break
             self.done_ns[handle] = now
@@ -190,7 +190,7 @@ def _run(streams: list[_Stream], look: Look, every_ns: int, cancelled: threading
             if all(stream.answered == stream.sent for stream in streams):
                 heard_ns = now
             if now - heard_ns > _SILENCE_S * 1e9:
-                raise WorkloadFailed(f"the server has said nothing for {_SILENCE_S:g} s")
+                raise WorkloadFailed(f"no answer from the server for {_SILENCE_S:g} s")
         for stream in streams:
             stream.send(now)
             if taken := stream.take(now_ns):

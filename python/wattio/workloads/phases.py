@@ -95,7 +95,7 @@ class Listener:
         os.close(self._stop_read_fd)
         if self._trouble is not None and kind is None:
             what = self._trouble.strerror
-            raise WorkloadFailed(f"{self._file.parent}: what a program says cannot be kept: {what}")
+            raise WorkloadFailed(f"{self._file.parent}: a program's phases cannot be saved: {what}")
 
     def _listen(self) -> None:
         try:
@@ -162,7 +162,7 @@ def recall(file: Path) -> list[TimedLine]:
             told = json.loads(row)
             stamps = (told["utc_ns"], told["monotonic_ns"])
             if not all(isinstance(one, int) for one in stamps) or not isinstance(told["line"], str):
-                raise ValueError("a field is of another kind")
+                raise ValueError("a field has the wrong type")
             found.append(TimedLine(Instant(*stamps), told["line"]))
     except OSError as error:
         raise ResultError(f"{file}: cannot be read: {error.strerror}") from error
@@ -187,7 +187,7 @@ def parse(lines: Sequence[TimedLine]) -> list[Phase]:
             raise ResultError(f"{told.line[:80]!r} is not understood; {_ALLOWED}")
         if verb == "begin":
             if name in begun:
-                raise ResultError(f'phase "{name}" begins a second time before it ended')
+                raise ResultError(f'phase "{name}" begins again before it ended')
             times[name] = times.get(name, 0) + 1
             shown[name] = name if times[name] == 1 else f"{name} {times[name]}"
             begun[name] = told.at
@@ -200,7 +200,7 @@ def parse(lines: Sequence[TimedLine]) -> list[Phase]:
         else:
             outcomes[shown[name]].append(_outcome(name, rest))
     for name in begun:
-        raise ResultError(f'phase "{name}" began and never ended')
+        raise ResultError(f'phase "{name}" never ends')
     return [Phase(span, tuple(outcomes[name])) for name, span in spans.items() if span is not None]
 
 
@@ -211,7 +211,7 @@ def _outcome(name: str, words: Sequence[str]) -> Outcome:
     for key, value in _settings(words):
         if key in _COUNTS:
             if not (value.isascii() and value.isdigit() and len(value) < 19):
-                raise ResultError(f"result {name}: {key}={value[:40]} is no whole number")
+                raise ResultError(f"result {name}: {key}={value[:40]} is not a whole number")
             counts[key] = int(value)
         elif statistic := _LATENCY.fullmatch(key):
             latency[statistic[1]] = _number(name, key, value)
@@ -238,5 +238,5 @@ def _number(name: str, key: str, value: str) -> float:
     except ValueError:
         found = -1.0
     if not 0 <= found < _MOST:
-        raise ResultError(f"result {name}: {key}={value[:40]} is no number of microseconds")
+        raise ResultError(f"result {name}: {key}={value[:40]} is not a number of microseconds")
     return found

@@ -163,7 +163,7 @@ def last_words(*files: Path) -> str:
             continue
         if lines := [line.strip() for line in text.split("\n") if line.strip()]:
             return " / ".join(lines[-_TAIL_LINES:])
-    return "it said nothing"
+    return "no output"
 
 
 def _printable(text: str) -> str:
@@ -196,7 +196,9 @@ def put_under(guard: subprocess.Popen[bytes], group: int) -> None:
         guard.stdin.write(b"%d\n" % group)
         guard.stdin.flush()
     except BrokenPipeError as error:
-        raise ProcessLookupError("the process that would end it with this one is gone") from error
+        raise ProcessLookupError(
+            "its guard, which would end it with this process, is gone"
+        ) from error
 
 
 class _Child:

@@ -20,8 +20,8 @@ UNNOTICED_S = 4.0
 ALONE_S = 8.0
 """How long a launcher may take to end after all of its ranks: of good runs, too."""
 
-_UNNOTICED = "took no notice of the end of a rank"
-_ALONE = "went on without any rank"
+_UNNOTICED = "did not react to the end of a rank"
+_ALONE = "kept running without any rank"
 _LOOK_S = 0.5
 _PROCESSES = Path("/proc")
 

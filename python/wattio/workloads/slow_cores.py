@@ -53,7 +53,7 @@ def parse(text: object) -> float:
     found = _TEXT.fullmatch(text) if isinstance(text, str) else None
     share = float(found[1]) / 100 if found else 0.0
     if not LEAST <= share <= 1:
-        raise InputError(f'{text!r} is no share of a core; allowed: "1 %" to "100 %"')
+        raise InputError(f'{text!r} is not a share of a core; allowed: "1 %" to "100 %"')
     return share
 
 
@@ -64,7 +64,7 @@ def probe(share: float, ranks: int) -> None:
     if share * ranks > cores + 1e-9:
         raise HostError(
             f"core_share: {ranks} ranks of {100 * share:g} % of a core need {share * ranks:g}"
-            f' cores, and this machine has {cores}; allowed: at most "{100 * cores / ranks:.6g} %"'
+            f' cores, but this machine has {cores}; allowed: at most "{100 * cores / ranks:.6g} %"'
         )
 
 
@@ -123,7 +123,7 @@ def _usable(found: Hierarchy) -> Hierarchy:
     # In version 2 a process moves if it may write to the nearest group above both places.
     places = (found.parent, found.parent / "cgroup.procs")
     if not all(os.access(place, os.W_OK) for place in places):
-        raise HostError(f"core_share: {found.parent}: no permission to make groups; {_NEEDED}")
+        raise HostError(f"core_share: {found.parent}: no permission to create groups; {_NEEDED}")
     return found
 
 

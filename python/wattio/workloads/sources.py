@@ -111,7 +111,7 @@ def keep(made: Made, folder: str | None, context: Context) -> dict[str, Source]:
     for place in places:
         source = _look(folders[place.host], place, context)
         if source is None:
-            raise WorkloadFailed(f"{folders[place.host]} on {place.host}: the source tree has gone")
+            raise WorkloadFailed(f"{folders[place.host]} on {place.host}: the source tree is gone")
         found[place.host] = source
     return found
 

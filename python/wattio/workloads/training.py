@@ -121,7 +121,7 @@ class Work:
         programs = []
         for number, place in enumerate(context.places):
             if place.host != LOCAL:
-                raise WorkloadFailed(f"training runs on this machine only, not on {place.host}")
+                raise WorkloadFailed(f"training runs only on this machine, not on {place.host}")
             folder = fio.folder_of(place, number, context.clients)
             task = self._task(number, place, folder).model_dump_json()
             arguments = (sys.executable, "-m", _PROGRAM, task)
@@ -159,7 +159,7 @@ def results(raw: Path) -> list[Operation]:
     ran = invocation.recall(raw)
     computation_s = ran.facts.get("computation_s")
     if not isinstance(computation_s, float):
-        raise ResultError(f"{raw / invocation.FILE}: does not tell how long a step computes")
+        raise ResultError(f"{raw / invocation.FILE}: does not say how long a step computes")
     reports = [_report(raw, program) for program in ran.programs]
     found = [one for report in reports for one in report.accelerators]
     busy = [training_schedule.utilisation(one.ready_s, computation_s) for one in found]
@@ -192,4 +192,4 @@ def _report(raw: Path, program: invocation.ProgramRun) -> Report:
         return Report.model_validate_json(text)
     except ValidationError as error:
         what = error.errors()[0]["msg"]
-        raise ResultError(f"{raw / program.out}: is no report of training: {what}") from None
+        raise ResultError(f"{raw / program.out}: is not a training report: {what}") from None

@@ -80,7 +80,7 @@ class _File:
 
     def read_into(self, offset: int, target: memoryview) -> None:
         if os.preadv(self._number, [target], offset) != len(target):
-            raise OSError(f"read of {len(target)} B at {offset} came short")
+            raise OSError(f"short read of {len(target)} B at {offset}")
 
     def close(self) -> None:
         os.close(self._number)

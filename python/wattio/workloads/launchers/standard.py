@@ -30,8 +30,8 @@ def arguments(job: Job) -> list[str]:
     """The number of ranks alone. Raises WorkloadFailed where nobody says on which hosts."""
     if job.hosts and not job.given:
         raise WorkloadFailed(
-            "this launcher is not known (known are those of Open MPI, MPICH and Slurm): its"
-            f" launcher.options have to say how {job.ranks} ranks get to {', '.join(job.hosts)}"
+            "unknown launcher (known: those of Open MPI, MPICH and Slurm): its"
+            f" launcher.options must say how {job.ranks} ranks get to {', '.join(job.hosts)}"
         )
     return ["-n", f"{job.ranks}", *job.given]
 

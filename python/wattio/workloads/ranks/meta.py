@@ -47,7 +47,7 @@ def _creation(content: bytes, sync: bool) -> Callable[[str], int]:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         try:
             if content and os.write(file, content) != len(content):
-                raise Failed(f"{path}: was written in part")
+                raise Failed(f"{path}: was written only in part")
             if sync:
                 os.fsync(file)
         finally:

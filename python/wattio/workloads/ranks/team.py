@@ -108,7 +108,7 @@ class Team:
                 if time.monotonic() > deadline:
                     raise Failed(
                         f"client {self.client + 1} does not see in {self.folder} what the first one"
-                        " made: the clients' places are not one file system"
+                        " made: the clients do not share a file system"
                     )
                 time.sleep(_LOOK_S * 50)
 
@@ -180,7 +180,7 @@ class Team:
             if wanted > (free := _memory("MemAvailable")):
                 raise Failed(
                     f"memory_held: {share:.0%} of {socket.gethostname()}'s memory is"
-                    f" {wanted >> 20} MiB, and {free >> 20} MiB are free"
+                    f" {wanted >> 20} MiB, but only {free >> 20} MiB are free"
                 )
 
         def take() -> None:
