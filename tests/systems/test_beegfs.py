@@ -144,7 +144,7 @@ def test_it_has_to_be_mounted(tmp_path: Path) -> None:
     assert (options.path, options.fs) == ("/mnt/beegfs", "beegfs")
     with pytest.raises(ValidationError, match="must be absolute"):
         beegfs.Options(path="beegfs")
-    with pytest.raises(HostError, match="is on hosts: name them"):
+    with pytest.raises(HostError, match="is for hosts: name them"):
         beegfs.Storage(options, tmp_path).probe()
 
 

@@ -138,9 +138,9 @@ def test_volumes_that_cannot_be_are_refused(given_options: dict[str, Any], messa
 @pytest.mark.parametrize(
     ("given_options", "message"),
     [
-        ({"copies": 3}, "copies: 3 need as many osds"),
+        ({"copies": 3}, "copies: 3 need 3 osds or more"),
         ({"copies_min": 3, "osds": 4}, "copies_min 3 is above copies, 2"),
-        ({"osd_memory": "512 MiB"}, "Ceph refuses less than 896 MiB"),
+        ({"osd_memory": "512 MiB"}, "an OSD needs at least 896 MiB"),
         ({"size": "1 MiB"}, "at least 1 GiB"),
         ({"placement_groups": 0}, "greater than or equal to 1"),
     ],

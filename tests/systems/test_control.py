@@ -48,10 +48,10 @@ def test_the_status_is_what_was_answered(tmp_path: Path) -> None:
     [
         (b"", "the answer has no line end"),
         (b'{"answer":"status","status":{}}', "the answer has no line end"),
-        (b"no\n", "is no JSON"),
-        (b'{"status":{"power":NaN}}\n', "NaN is no number"),
-        (b"[1]\n", r"is no status: b'\[1\]"),
-        (b'{"answer":"refused","message":"no"}\n', "is no status: .*refused"),
+        (b"no\n", "the answer is not JSON"),
+        (b'{"status":{"power":NaN}}\n', "NaN is not a number"),
+        (b"[1]\n", r"is not a status: b'\[1\]"),
+        (b'{"answer":"refused","message":"no"}\n', "is not a status: .*refused"),
     ],
 )
 def test_what_is_no_status_is_told(tmp_path: Path, answer: bytes, message: str) -> None:

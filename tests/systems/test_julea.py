@@ -123,8 +123,8 @@ def test_what_a_server_keeps_lies_on_the_disks_that_are_named(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("given_options", "message"),
     [
-        ({"kv_servers": 6}, "kv_servers: 6 need as many object_servers"),
-        ({"db_servers": 6}, "db_servers: 6 need as many object_servers"),
+        ({"kv_servers": 6}, "kv_servers: 6 need 6 object_servers or more"),
+        ({"db_servers": 6}, "db_servers: 6 need 6 object_servers or more"),
         ({"kv_backend": "mongodb"}, "Input should be 'lmdb', 'leveldb'"),
         ({"prefix": "julea"}, "must be absolute"),
         ({"data": ["/a"]}, "data: 1 folders for 5 servers"),

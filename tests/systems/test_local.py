@@ -74,7 +74,7 @@ def test_a_folder_on_another_file_system_is_refused(tmp_path: Path) -> None:
 def test_a_work_folder_that_has_gone_is_told(tmp_path: Path) -> None:
     storage = Storage(options(path=str(tmp_path)), tmp_path / "scratch")
     shutil.rmtree(storage.mount(1)[0].folder)
-    with pytest.raises(SystemFailed, match="is not there"):
+    with pytest.raises(SystemFailed, match="not found"):
         storage.verify_mount()
 
 

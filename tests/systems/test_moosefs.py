@@ -150,7 +150,7 @@ def test_an_address_that_is_taken_is_told(need: Callable[..., None]) -> None:
     try:
         first.up()
         first.up()
-        with pytest.raises(SystemFailed, match=r"10.77.254.1/24 is taken on this host"):
+        with pytest.raises(SystemFailed, match=r"10.77.254.1/24 is in use on this host"):
             second.up()
         assert first.address(1) == first.address(2) == "10.77.254.1"
     finally:

@@ -104,7 +104,7 @@ def test_other_rates_are_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("given_options", "message"),
     [
-        ({"goal": 3}, "goal 3 needs as many chunk_servers"),
+        ({"goal": 3}, "goal 3 needs 3 chunk_servers or more"),
         ({"data": ["/a"]}, "data: 1 folders for 2 servers"),
         ({"data": ["/a", "b"]}, "must be absolute"),
         ({"data": ["/a", "/a"]}, "a folder of its own"),

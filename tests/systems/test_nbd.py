@@ -113,7 +113,7 @@ def test_options_that_do_not_go_together(options: dict[str, object], message: st
 def test_what_is_missing_is_told(tmp_path: Path) -> None:
     with pytest.raises(HostError, match=r"missing: no-such-server.*apt install nbdkit"):
         storage("nbdkit", tmp_path, program="no-such-server").probe()
-    with pytest.raises(HostError, match=r"/no/target is not there: .*\(program\), or leave"):
+    with pytest.raises(HostError, match=r"/no/target not found: .*\(program\), or leave"):
         storage("wattio-target", tmp_path, program="/no/target").probe()
 
 

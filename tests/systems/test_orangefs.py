@@ -143,7 +143,7 @@ def test_what_is_missing_of_both_kinds_is_told_of_each() -> None:
 
 def test_a_kernel_has_one_client_for_all_of_a_machine(tmp_path: Path) -> None:
     made = orangefs.Storage(Options(client="kernel"), tmp_path)
-    with pytest.raises(SystemFailed, match="one client of OrangeFS for all of a machine"):
+    with pytest.raises(SystemFailed, match="one OrangeFS client for the whole machine"):
         made.mount(2)
     assert made.mounter is None
     with pytest.raises(ValidationError, match="client: the kernel has one"):
@@ -175,8 +175,8 @@ def test_the_kernels_client_is_told_what_its_help_has(
 @pytest.mark.parametrize(
     ("given_options", "message"),
     [
-        ({"data_files": 5}, "data_files: 5 need as many io_servers"),
-        ({"distribution": "twod_stripe", "groups": 5}, "groups: 5 need as many io_servers"),
+        ({"data_files": 5}, "data_files: 5 need 5 io_servers or more"),
+        ({"distribution": "twod_stripe", "groups": 5}, "groups: 5 need 5 io_servers or more"),
         ({"distribution": "random"}, "Input should be 'simple_stripe', 'basic_dist' or"),
         ({"flow_buffers": 1}, "greater than or equal to 2"),
         ({"settings": {"Name": "a\nID 5"}}, "String should match pattern"),
