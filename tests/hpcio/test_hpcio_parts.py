@@ -168,7 +168,7 @@ def test_damaris_xml_is_read_and_written() -> None:
     text = '<architecture><dedicated cores="0" nodes="2"/></architecture>'
     with pytest.raises(InputError, match="how many nodes"):
         damaris.parse(text)
-    with pytest.raises(InputError, match="none to compute"):
+    with pytest.raises(InputError, match="none is left to compute"):
         damaris.parse(text, nodes=2)
 
 

@@ -192,7 +192,7 @@ def test_what_is_refused_leaves_the_dump_as_it_was(alone: Session) -> None:
     with pytest.raises(InputError, match=r"end_dump\(0\): nothing was allocated"):
         alone.end_dump(0)
     alone.allocate("u", (3,))[...] = 1.0
-    with pytest.raises(InputError, match="is allocated already"):
+    with pytest.raises(InputError, match="is already allocated"):
         alone.allocate("u", (4,))
     with pytest.raises(InputError, match="no such"):
         alone.end_dump(0, {"no such": 1.0})

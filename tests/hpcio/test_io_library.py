@@ -443,10 +443,10 @@ def test_files_of_other_dumps_and_damaged_attributes_are_found(
     manifest = part[4].with_name("manifest.json")
     manifest.write_text(manifest.read_text().replace("m/s", "m/h"))
     problems = found(output)
-    assert "of another dump: its attribute step is 1, not 0" in problems[0][0]
+    assert "belongs to another dump: its attribute step is 1, not 0" in problems[0][0]
     assert "its attribute offset is (1,), not (0,)" in problems[1][0].replace("[1]", "(1,)")
     assert "its attribute units is 'm', not 'm/s'" in problems[2][0]
-    assert "of another dump: its attribute job" in problems[3][0]
+    assert "belongs to another dump: its attribute job" in problems[3][0]
     assert problems[4] == ["manifest: is damaged: its checksum is wrong"]
     assert problems[5] == []
 

@@ -146,8 +146,8 @@ def test_a_number_of_cores_leaves_so_many_on(root: Path, count: int) -> None:
     [
         ("cpu.frequency", 5, "has no unit"),
         ("cpu.frequency", "5 W", "cpu.frequency"),
-        ("cpu.cores", 0, "no number of cores"),
-        ("cpu.cores", "two", "no number of cores"),
+        ("cpu.cores", 0, "is not a number of cores"),
+        ("cpu.cores", "two", "is not a number of cores"),
         ("sata.alpm", "min_power", "did you mean"),
         ("disk.runtime", "off", "allowed: on, auto"),
         ("cpu.frequenzy", "1 GHz", 'did you mean "cpu.frequency"'),
@@ -247,7 +247,7 @@ def test_a_killed_holder_is_told_and_what_it_changed_is_put_back(
 
 
 def test_what_went_wrong_first_is_told_beside_a_killed_holder(root: Path, tmp_path: Path) -> None:
-    told = r"^the meter is lost; besides, the process that held the knobs .* has been put back$"
+    told = r"^the meter is lost; besides, the process that held the knobs .* have been undone$"
     with (  # noqa: PT012
         pytest.raises(HostError, match=told),
         Holder(tmp_path / "snapshot.json", root) as holder,
@@ -282,7 +282,7 @@ def test_a_study_whose_holder_is_killed_says_so(root: Path, tmp_path: Path) -> N
     assert done.returncode == 2, done.stderr
     last = done.stderr.splitlines()[-1]
     assert last.startswith("wattio: the process that held the knobs was killed (signal 9)")
-    assert "has been put back; 1 of 4 iterations are kept in" in last
+    assert "have been undone; 1 of 4 iterations are kept in" in last
     assert "go on with: wattio run --resume" in last
     assert frequency(root) == "3600000"
 

@@ -311,7 +311,7 @@ def test_a_line_that_cannot_be_read_is_told(
         file.write("\nx,y\n")
     assert called("wh.csv") == 0
     found = capsys.readouterr()
-    assert 'one line could not be read: wh.csv:202: "x" is no time' in found.err
+    assert 'one line could not be read: wh.csv:202: "x" is not a time' in found.err
     assert "whole" in found.out
 
 
