@@ -110,7 +110,7 @@ def test_the_field_is_put_together(store: Made, tmp_path: Path) -> None:
     with h5py.File(target) as file:
         assert np.array_equal(file["u"][()], FIELD + 1)
     assert np.array_equal(fields(store.output, 1)["u"], FIELD + 1)
-    with pytest.raises(InputError, match="no whole dump of step 2; there are: 1"):
+    with pytest.raises(InputError, match="no whole dump of step 2; whole dumps: 1"):
         fields(store.output, 2)
 
 

@@ -51,8 +51,8 @@ def test_fio_s_throughput_is_in_mib_and_so_is_its_deviation() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no JSON"),
-        ("fio: failed\n", "no JSON"),
+        ("", "not JSON"),
+        ("fio: failed\n", "not JSON"),
         ("{}", "no jobs"),
         ('{"jobs": []}', "no job"),
         ('{"jobs": [{"jobname": "a"}]}', "without name or direction"),
@@ -147,9 +147,9 @@ def test_no_text_breaks_a_parser(parse: Callable[[str], object], text: str) -> N
 def test_deep_json_is_refused() -> None:
     deep = "[" * 100_000
     for parse in (network.throughput, network.first_address):
-        with pytest.raises(WorkloadFailed, match="no JSON"):
+        with pytest.raises(WorkloadFailed, match="not JSON"):
             parse(deep)
-    with pytest.raises(WorkloadFailed, match="no JSON"):
+    with pytest.raises(WorkloadFailed, match="not JSON"):
         fio.rates('{"a":' * 100_000, WRITE_IOPS)
 
 

@@ -77,7 +77,7 @@ def test_what_belongs_to_a_run_is_left_alone_and_its_scratch_refused(
         assert is_there(server)
         assert not is_there(dead)
         assert [path.name for path in scratch.iterdir()] != []
-        told = rf"scratch: process {run.pid} has local there or on .*; wait until it ends"
+        told = rf"scratch: process {run.pid} uses local there or on .*; wait until it ends"
         with (
             pytest.raises(SystemFailed, match=told),
             claims.held(tmp_path, "local", {}, scratch.parent),

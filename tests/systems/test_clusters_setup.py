@@ -191,7 +191,7 @@ def test_cephfs_is_not_mounted_where_a_shell_reads_another_folder(
     """`ceph-fuse` ended itself in the middle of an iteration: its remount had failed."""
     monkeypatch.setattr(cluster.Cluster, "probe", lambda self: None)
     CephFS(cephfs_setup.Options(), tmp_path / "plain_name-1").probe()
-    with pytest.raises(HostError, match="by a shell"):
+    with pytest.raises(HostError, match="through a shell"):
         CephFS(cephfs_setup.Options(), tmp_path / name).probe()
 
 

@@ -98,7 +98,7 @@ def test_the_configuration_of_the_target_is_toml(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"server": "nbdkitt"}, 'no server "nbdkitt": .*nbdkit'),
+        ({"server": "nbdkitt"}, 'server "nbdkitt" is not known; .*nbdkit'),
         ({"server": "nbd-server", "form": "qcow2"}, "has no disks of form .*allowed: raw"),
         ({"path": "data"}, "must be absolute"),
         ({"size": "1500 KiB"}, "whole MiB"),

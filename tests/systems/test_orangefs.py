@@ -138,7 +138,9 @@ def test_a_program_that_is_missing_is_named_with_the_key(tmp_path: Path) -> None
 
 def test_what_is_missing_of_both_kinds_is_told_of_each() -> None:
     told = commands.lack({"mount": "mount", "pvfs2fuse": NO_PACKAGE})
-    assert told.startswith("missing: mount; on Debian: apt install mount; missing: pvfs2fuse; in")
+    assert told.startswith(
+        "missing: mount; on Debian: apt install mount; missing: pvfs2fuse; not packaged by Debian"
+    )
 
 
 def test_a_kernel_has_one_client_for_all_of_a_machine(tmp_path: Path) -> None:
