@@ -241,12 +241,12 @@ def test_phases_of_mlperfs_log(tmp_path: Path) -> None:
         ("start,end\n", "has no phase"),
         ("start,end\n2,1\n", 'phases:2: phase "phase 1" ends before it starts'),
         ("start,end\n2\n", "phases:2: has 1 fields, needs 2"),
-        ("start,end\n2,soon\n", 'phases:2: "soon" is no time'),
+        ("start,end\n2,soon\n", 'phases:2: "soon" is not a time'),
         (f"start,end\n2,{T0}\n", "phases:2: one of its times counts from 1970"),
         ("phase,start,end\nx,1,2\nx,2,3\n", 'phases:3: phase "x" is there twice'),
         ("power_end 01-01-2026 00:00:01.5\n", "phases:1: power_end comes before a power_begin"),
         ("power_begin 01-01-2026 00:00:01.5\n", "a power_begin has no power_end"),
-        ("power_begin 31-31-2026 00:00:01.5\n", 'phases:1: "31-31-2026 00:00:01.5" is no time'),
+        ("power_begin 31-31-2026 00:00:01.5\n", 'phases:1: "31-31-2026 00:00:01.5" is not a time'),
     ],
 )
 def test_what_is_wrong_with_phases_is_said(tmp_path: Path, text: str, says: str) -> None:

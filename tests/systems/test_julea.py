@@ -85,7 +85,7 @@ def test_it_is_said_which_server_died(tmp_path: Path) -> None:
         made.start()
         made.mount(1)
         kill("julea-server", made._daemons()[1].folder)
-        with pytest.raises(SystemFailed, match=r"^server 2: julea-server has ended: it said noth"):
+        with pytest.raises(SystemFailed, match=r"^server 2: julea-server has ended: no output"):
             made.verify_mount()
     finally:
         made.clean()

@@ -59,7 +59,7 @@ def test_clients_share_the_time_from_the_latest_start_to_the_earliest_end() -> N
     assert "ran together for only 71 % of the time" in window.doubts[0]
     window = window_of([client(0, 1000), client(10_000, 1000)])
     assert window is not None
-    assert "for 0 %" in window.doubts[0]
+    assert "for only 0 %" in window.doubts[0]
     assert window.end_utc_ns - window.start_utc_ns == 11_000_000_000
 
 
