@@ -20,6 +20,16 @@ settings.register_profile("wattio", deadline=None)
 settings.load_profile("wattio")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _hang_ups() -> None:
+    """What `nohup` starts ignores SIGHUP, and what that starts, too: tests end programs by it.
+
+    Who runs tests outlives a terminal as before: this changes what it starts.
+    """
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
+
+
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are made and not written, which takes longest: for tests of a page's words."""
