@@ -20,6 +20,16 @@ from simulation.test_study_run import carried_out, wrote_study
 NOBODY = 65_534
 
 
+def become_nobody() -> None:
+    """For a while; a container of a user's own may have no other user than its root."""
+    try:
+        os.setresuid(NOBODY, NOBODY, 0)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        pytest.skip("this user namespace has no user nobody")
+
+
 @contextlib.contextmanager
 def read_only(source: Path) -> Iterator[Path]:
     """A copy of a folder that can only be read; by root, with the rights of nobody meanwhile."""
@@ -33,7 +43,7 @@ def read_only(source: Path) -> Iterator[Path]:
         copy.chmod(0o555)
         try:
             if root:
-                os.setresuid(NOBODY, NOBODY, 0)
+                become_nobody()
             yield copy
         finally:
             if root:
@@ -87,4 +97,5 @@ def test_the_report_of_wattiod_is_made_elsewhere_where_nothing_can_be_written(
     assert (tmp_path / "page" / "index.html").is_file()
     assert sorted(left.rglob("*")) == before
     gc.collect()
-    assert not list(own.iterdir())
+    # The plotting library may have made a folder of its own there.
+    assert not list(own.glob("wattio-derived-*"))
