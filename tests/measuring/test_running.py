@@ -74,6 +74,20 @@ echo "result write bytes=8388608" >&$WATTIO_PHASES
 """
 
 
+HOLD = """\
+echo >> {folder}/runs
+[ "$(wc -l < {folder}/runs)" -ne {run} ] || until [ -e {folder}/go ]; do sleep 0.1; done
+"""
+
+
+def work_held(run: int, folder: Path) -> str:
+    """Work of which one run, by its number, goes on until there is a file `go` or it is ended.
+
+    What is done to a study meanwhile finds it at work, however late it comes.
+    """
+    return WORK + HOLD.format(run=run, folder=folder)
+
+
 def study(folder: Path, text: str = STUDY, work: str = WORK) -> Path:
     path = folder / "study.toml"
     path.write_text(text)
@@ -226,7 +240,7 @@ def test_raw_files_that_cannot_be_read_make_an_iteration_invalid(tmp_path: Path)
     "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
 )
 def test_a_stopped_study_says_how_to_go_on(tmp_path: Path, number: signal.Signals) -> None:
-    path = study(tmp_path)
+    path = study(tmp_path, work=work_held(2, tmp_path))
     process = wattio("run", path, "--no-report", folder=tmp_path)
     folder = wait_for(tmp_path, 2, process)
     process.send_signal(number)
@@ -235,6 +249,7 @@ def test_a_stopped_study_says_how_to_go_on(tmp_path: Path, number: signal.Signal
     assert f"go on with: wattio run --resume results/trial/{folder.path.name}" in err
     assert not list((folder.path / "raw").glob(".*"))
     before = {item.identity for item in folder.iterations()}
+    (tmp_path / "go").touch()
     code, _, err = ended(wattio("run", "--resume", folder.path, "--no-report", folder=tmp_path))
     assert code == 0, err
     after = folder.iterations()
@@ -243,7 +258,7 @@ def test_a_stopped_study_says_how_to_go_on(tmp_path: Path, number: signal.Signal
 
 
 def test_a_study_goes_on_in_the_scratch_folder_that_it_was_begun_with(tmp_path: Path) -> None:
-    path = study(tmp_path, work=f"{WORK}pwd >> {tmp_path}/log\n")
+    path = study(tmp_path, work=f"{work_held(2, tmp_path)}pwd >> {tmp_path}/log\n")
     process = wattio("run", path, "--scratch", "fast", "--no-report", folder=tmp_path)
     folder = wait_for(tmp_path, 2, process)
     process.send_signal(signal.SIGINT)
@@ -256,6 +271,7 @@ def test_a_study_goes_on_in_the_scratch_folder_that_it_was_begun_with(tmp_path: 
     assert "--scratch slow: " in err
     assert f"was begun with the scratch folder {tmp_path / 'fast'}" in err
     assert not (tmp_path / "slow").exists()
+    (tmp_path / "go").touch()
     code, _, err = ended(wattio("run", "--resume", folder.path, "--no-report", folder=tmp_path))
     assert code == 0, err
     places = (tmp_path / "log").read_text().splitlines()
@@ -294,12 +310,13 @@ def test_only_the_scratch_folder_of_the_beginning_is_taken(
 
 @pytest.mark.slow
 def test_a_killed_study_loses_the_iteration_in_flight_and_nothing_else(tmp_path: Path) -> None:
-    path = study(tmp_path)
+    path = study(tmp_path, work=work_held(2, tmp_path))
     process = wattio("run", path, "--no-report", folder=tmp_path)
     folder = wait_for(tmp_path, 2, process)
     process.kill()
     ended(process)
     kept = {item.identity: item.by_phase for item in folder.iterations()}
+    (tmp_path / "go").touch()
     code, _, err = ended(wattio("run", "--resume", folder.path, "--no-report", folder=tmp_path))
     assert code == 0, err
     again = {item.identity: item.by_phase for item in folder.iterations()}
@@ -316,25 +333,26 @@ def test_a_killed_study_loses_the_iteration_in_flight_and_nothing_else(tmp_path:
 
 @pytest.mark.slow
 def test_two_at_once_do_not_work_in_one_folder(tmp_path: Path) -> None:
-    # Long enough for the second to begin while the first is at work, on a busy machine too.
-    path = study(tmp_path, STUDY.replace("repetitions = 2", "repetitions = 10"))
+    path = study(tmp_path, work=work_held(1, tmp_path))
     process = wattio("run", path, "--no-report", folder=tmp_path)
     folder = wait_for(tmp_path, 1, process)
     code, _, err = ended(wattio("run", "--resume", folder.path, folder=tmp_path))
     assert code == 2
     assert "another wattio is at work in it" in err
+    (tmp_path / "go").touch()
     assert ended(process)[0] == 0
     assert recompute.compare(folder).differences == []
 
 
 @pytest.mark.slow
 def test_a_study_stops_when_nothing_is_recorded_any_more(tmp_path: Path) -> None:
-    path = study(tmp_path)
+    path = study(tmp_path, work=work_held(1, tmp_path))
     process = wattio("run", path, "--no-report", folder=tmp_path)
     folder = wait_for(tmp_path, 1, process)
     for sampler in samplers(tmp_path):
         if f"\nPPid:\t{process.pid}\n" in Path(f"/proc/{sampler}/status").read_text():
             os.kill(sampler, signal.SIGKILL)
+    (tmp_path / "go").touch()
     code, _, err = ended(process)
     assert code == 2
     assert f"go on with: wattio run --resume {folder.path.relative_to(tmp_path)}" in err
@@ -435,7 +453,7 @@ options = {{ run = ["no-such-program"] }}
 
 
 def test_a_terminal_that_goes_away_ends_a_study_in_good_order(tmp_path: Path) -> None:
-    path = study(tmp_path)
+    path = study(tmp_path, work=work_held(1, tmp_path))
     process = wattio("run", path, "--no-report", folder=tmp_path)
     folder = wait_for(tmp_path, 1, process)
     process.send_signal(signal.SIGHUP)
