@@ -168,13 +168,17 @@ def test_the_oldest_step_gives_way_where_that_is_wanted(
     rank.wait(0)
     writer.send_signal(signal.SIGSTOP)
 
-    # Beside the steps that wait there is no room for another one, so that this call sleeps.
+    begun: list[int] = []
+
+    # Beside three steps that wait there is no room for another one, so that this call sleeps.
     def dump_more() -> None:
         for step in range(1, 6):
+            begun.append(step)
             rank.dump(step, u=np.full(10000, step))
 
     thread = threading.Thread(target=dump_more)
     thread.start()
+    until(lambda: len(begun) == 4)
     thread.join(0.5)
     writer.send_signal(signal.SIGCONT)
     thread.join()
