@@ -17,8 +17,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Protocol
 
+from ports import free_port
+
 from daemon.running import DEADLINE_S
-from daemon.servers import ask_redis, free_port, knock, postgres, psql, running
+from daemon.servers import ask_redis, knock, postgres, psql, running
 
 METRIC = "etcd_disk_wal_fsync_duration_seconds"
 GARBAGE = bytes(range(256)) * 40

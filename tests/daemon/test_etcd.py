@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ports import free_port
 
 from daemon.running import ALL, BINARY, CPUSET, Place, control_group, cpus, start
-from daemon.servers import free_port
 
 pytestmark = [
     pytest.mark.system,

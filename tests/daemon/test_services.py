@@ -22,12 +22,12 @@ from pathlib import Path
 
 import pytest
 from places import ROOT
+from ports import free_port
 
 from daemon.running import BINARY, Place, start
 from daemon.servers import (
     POSTGRES,
     ask_redis,
-    free_port,
     knock,
     postgres,
     postgres_folder,

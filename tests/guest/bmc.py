@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+
+from ports import free_port
 
 # "VM" is the framing of QEMU's ipmi-bmc-extern; 15 is the system interface.
 CONFIGURATION = """\
@@ -55,11 +56,3 @@ def simulated_bmc(folder: Path, dcmi: Path, watts: int) -> Iterator[list[str]]:
     finally:
         simulator.kill()
         simulator.wait()
-
-
-def free_port() -> int:
-    """A port of this machine that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from guest.bmc import free_port
+from ports import free_port
 
 PROGRAM = Path(__file__).parents[2] / "target" / "debug" / "wattio-target"
 HOST = "10.0.2.2"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import docs_rust
 import pytest
+from ports import free_port
 
 BINARY = Path(__file__).parents[2] / "target" / "debug" / "wattio-target"
 NEEDED = {"nbdinfo": "libnbd-bin", "fio": "fio", "qemu-img": "qemu-utils", "openssl": "openssl"}
@@ -82,9 +82,7 @@ def test_a_client_with_a_certificate_is_let_in_and_no_other(tmp_path: Path) -> N
     """Certificates, configuration and clients as they stand, but for places and the port."""
     run(block("", "-subj '/CN=storage authority'"), tmp_path)
     run(f"{BINARY} create disk.vol --size 8MiB --segment-size 1MiB", tmp_path)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     text = block("toml", "[tls]").replace("/etc/wattio-target/", f"{tmp_path}/tls/")
     text = text.replace("/var/lib/wattio-target/", f"{tmp_path}/").replace("10809", port)
     config = tmp_path / "target.toml"

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -16,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from ports import free_port
 from wattio.analysis.peak import QUANTITIES
 from wattio.cli import main
 from wattio.errors import Cancelled, HostError, InputError
@@ -40,12 +40,6 @@ def command(*words: str) -> int:
     with pytest.raises(SystemExit) as caught:
         main(["peak", *words])
     return int(caught.value.code or 0)
-
-
-def free_port() -> int:
-    with socket.socket() as chosen:
-        chosen.bind(("127.0.0.1", 0))
-        return int(chosen.getsockname()[1])
 
 
 @pytest.fixture
