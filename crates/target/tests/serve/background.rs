@@ -1,13 +1,11 @@
 //! Background work of volumes under budgets.
 
-use crate::{SIZE, Target, pattern};
+use crate::{SIZE, Target, pattern, wait_until};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus as Seeded;
 use wattio_target::status::VolumeStatus;
 
 const HALF: usize = SIZE as usize / 2;
-/// More questions than a tour of the small volume takes, by far.
-const LOOKS: usize = 20_000;
 
 fn volume(target: &Target) -> VolumeStatus {
     target.server.as_ref().unwrap().status()[0].volumes[0].clone()
@@ -43,7 +41,7 @@ fn a_class_without_a_budget_holds_up_neither_clients_nor_the_others() {
     let collected = volume(&target).collected_segments;
     assert!(collected > 0, "{:?}", volume(&target));
     assert_eq!(handle.scrub(None), Some(vec!["disk".to_owned()]));
-    assert!((0..LOOKS).any(|_| volume(&target).scrub_tours == 1), "{:?}", volume(&target));
+    wait_until("the scrub has been through", || volume(&target).scrub_tours == 1);
     assert!(target.client().read_at(0, HALF as u32) == expected);
     handle.set_budgets([Some(0.0); 4]);
     target.restart();

@@ -2,13 +2,15 @@
 //! a file in memory, which is sealed.
 
 use crate::client::Client;
-use crate::{FLUSH, MIB, SIZE, has_ring, number, pattern};
+use crate::{FLUSH, MIB, PATIENCE, SIZE, has_ring, number, pattern};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
-use std::io::{BufRead, BufReader, Lines};
+use std::io::{BufRead, BufReader};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
 use tempfile::TempDir;
 use wattio_nbd::Errno;
 use wattio_target::create::{Plan, make};
@@ -19,7 +21,7 @@ struct Serving {
     folder: TempDir,
     device: OwnedFd,
     process: Child,
-    log: Lines<BufReader<ChildStderr>>,
+    log: Receiver<String>,
 }
 
 fn program() -> Command {
@@ -57,7 +59,12 @@ impl Serving {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let log = BufReader::new(process.stderr.take().unwrap()).lines();
+        let said = BufReader::new(process.stderr.take().unwrap());
+        let (line, log) = channel();
+        // Until it ends, or nobody listens any more.
+        std::thread::spawn(move || {
+            said.lines().map_while(Result::ok).try_for_each(|one| line.send(one))
+        });
         let mut serving = Self { folder, device, process, log };
         serving.tells("serving");
         Some(serving)
@@ -70,14 +77,14 @@ impl Serving {
     /// Waits for a line of the log.
     fn tells(&mut self, what: &str) {
         let mut before = Vec::new();
-        for line in self.log.by_ref() {
-            let line = line.unwrap();
-            if line.contains(what) {
-                return;
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.log.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(line) if line.contains(what) => return,
+                Ok(line) => before.push(line),
+                Err(error) => panic!("without {what:?}: {error}: {before:#?}"),
             }
-            before.push(line);
         }
-        panic!("it has ended without {what:?}: {before:#?}");
     }
 
     /// Ends it in order: its exit code.

@@ -18,7 +18,7 @@ use client::{
 };
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use wattio_nbd::Errno;
 use wattio_target::create::{Plan, make};
@@ -28,6 +28,8 @@ use wattio_target::sockets::Address;
 use wattio_target::volume::{Pace, VolumeMemory};
 use wattio_volume::{Compression, OpenOptions};
 
+/// Longer than anything takes that a test waits for, on a busy machine too.
+const PATIENCE: Duration = Duration::from_secs(60);
 const MIB: u64 = 1 << 20;
 const SIZE: u64 = 8 * MIB;
 
@@ -136,6 +138,15 @@ impl Target {
     fn restart(&mut self) {
         self.stop();
         self.server = Some(Server::start(&self.settings).unwrap());
+    }
+}
+
+/// Looks until it is so.
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < until, "waited in vain: {what}");
+        std::thread::yield_now();
     }
 }
 

@@ -1,7 +1,7 @@
 //! Volumes on two devices.
 
 use crate::client::FUA;
-use crate::{Target, pattern};
+use crate::{Target, pattern, wait_until};
 use std::path::PathBuf;
 use std::process::Command;
 use wattio_target::server::Server;
@@ -32,9 +32,11 @@ fn live_through_a_device(compression: Compression) {
     assert!(target.client().read_at(0, 2 << 20) == bytes);
     let counts = |target: &Target| target.server.as_ref().unwrap().status()[0].volumes[0].clone();
     // What else lies beside compressed blocks is for the scrub to repair, which comes at once.
-    while counts(&target).repaired_blocks == 0 {
-        assert!(counts(&target).damaged_blocks > 0);
-    }
+    wait_until("blocks are repaired", || {
+        let told = counts(&target);
+        assert!(told.damaged_blocks > 0, "{told:?}");
+        told.repaired_blocks > 0
+    });
     drop(target.server.take());
     std::fs::remove_file(&devices[0]).unwrap();
     let refused = Server::start(&target.settings).unwrap_err().to_string();
@@ -50,9 +52,10 @@ fn live_through_a_device(compression: Compression) {
     assert!(refused.contains("holds something that is not of the volume"), "{refused}");
     std::fs::write(&devices[0], []).unwrap();
     target.server = Some(Server::start(&target.settings).unwrap());
-    while counts(&target).devices != ["in sync", "in sync"] {
+    wait_until("the new device is filled", || {
         assert_eq!(target.client().read_at(4096, 4096), [3; 4096]);
-    }
+        counts(&target).devices == ["in sync", "in sync"]
+    });
     target.stop();
     // Now the other one goes.
     std::fs::remove_file(&devices[1]).unwrap();
