@@ -14,6 +14,17 @@ use wattio_units::Seconds;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// A port that nobody has. A connection to it has just ended: the kernel gives it to nobody else for a
+/// minute, and who names it may listen there (SO_REUSEADDR).
+fn free_port() -> u16 {
+    let listening = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listening.local_addr().unwrap();
+    let _client = TcpStream::connect(address).unwrap();
+    // Who ends first keeps the port.
+    drop(listening.accept().unwrap());
+    address.port()
+}
+
 struct Etcd {
     child: Child,
     port: u16,
@@ -23,8 +34,7 @@ struct Etcd {
 impl Etcd {
     fn start() -> Option<Self> {
         let data = tempfile::tempdir().unwrap();
-        let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let (port, peer_port) = (free(), free());
+        let (port, peer_port) = (free_port(), free_port());
         let client = format!("http://127.0.0.1:{port}");
         let peer = format!("http://127.0.0.1:{peer_port}");
         let child = Command::new("etcd")

@@ -5,7 +5,7 @@ use crate::clients::prints;
 use crate::process::program;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use tempfile::TempDir;
@@ -24,6 +24,17 @@ fn configured(listen: &str) -> TempDir {
     );
     fs::write(folder.path().join("target.toml"), text).unwrap();
     folder
+}
+
+/// An address with a port that nobody has. A connection to it has just ended: the kernel gives the port
+/// to nobody else for a minute, and who names it may listen there (SO_REUSEADDR).
+fn free_address() -> SocketAddr {
+    let listening = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listening.local_addr().unwrap();
+    let _client = TcpStream::connect(address).unwrap();
+    // Who ends first keeps the port.
+    drop(listening.accept().unwrap());
+    address
 }
 
 /// Listens on addresses, and becomes the target at the first connection.
@@ -74,8 +85,7 @@ impl Drop for Activated {
 fn the_first_client_starts_it_and_all_sockets_serve() {
     let folder = configured("systemd");
     let socket = folder.path().join("socket");
-    // A port that nobody has; it is free again for whom it is meant.
-    let tcp = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let tcp = free_address();
     let addresses = [socket.display().to_string(), tcp.to_string()];
     let target = Activated::on(folder.path(), &addresses);
     assert!(!folder.path().join("control").exists(), "nothing has started it yet");
