@@ -120,7 +120,7 @@ def test_a_program_goes_on_where_its_words_cannot_be_kept(tmp_path: Path, copy: 
         target=lambda: os.writev(listener.write_fd, [b"x" * 4095 + b"\n"] * 100), daemon=True
     )
     said.start()
-    said.join(timeout=5)
+    said.join(timeout=60)
     assert not said.is_alive()
     with pytest.raises(WorkloadFailed, match="a program's phases cannot be saved: No s"):
         listener.__exit__(None, None, None)
