@@ -25,16 +25,6 @@ def requests_of(histogram: Histogram) -> int:
     return sum(requests for _, requests in histogram)
 
 
-def quantile_edge_us(histogram: Histogram, quantile: float) -> float | None:
-    """The upper edge of the bucket with the quantile; None without requests or without an edge."""
-    total = requests_of(histogram)
-    rank = max(math.ceil(quantile * total), 1)
-    for at, (edge, _) in enumerate(histogram):
-        if total > 0 and requests_of(histogram[: at + 1]) >= rank:
-            return edge if math.isfinite(edge) else None
-    return None
-
-
 def quantile_within_us(histogram: Histogram, quantile: float) -> float | None:
     """The quantile, with the requests of a bucket taken as spread evenly over it."""
     rank = quantile * requests_of(histogram)
@@ -44,6 +34,16 @@ def quantile_within_us(histogram: Histogram, quantile: float) -> float | None:
             start = histogram[at - 1][0] if at > 0 else 0.0
             within = start + (edge - start) * (rank - below) / requests
             return within if math.isfinite(within) else None
+    return None
+
+
+def width_us(histogram: Histogram, quantile: float) -> float | None:
+    """How wide the bucket of a quantile is."""
+    rank = quantile * requests_of(histogram)
+    for at, (edge, requests) in enumerate(histogram):
+        if requests > 0 and requests_of(histogram[: at + 1]) >= rank:
+            width = edge - (histogram[at - 1][0] if at > 0 else 0.0)
+            return width if math.isfinite(width) else None
     return None
 
 

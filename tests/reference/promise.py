@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reference.baseline import Baseline
-from reference.histograms import quantile_edge_us, quantile_within_us
+from reference.histograms import quantile_within_us, width_us
 from reference.ieee import over
 from reference.stability import Sample
 
@@ -60,13 +60,11 @@ class Bound:
         return over(self.limit_us or 0.0, base_us) - 1.0
 
     def coarseness(self, sample: Sample, base_us: float) -> float:
-        """The width of the bucket of a quantile, as a share: by so much a window leaps."""
+        """The width of the bucket of a quantile, as a share: where in it requests lie is unknown."""
         histogram = sample.histogram
         if self.quantile is None or histogram is None:
             return 0.0
-        edge_us = quantile_edge_us(histogram, self.quantile) or 0.0
-        below = max([0.0, *(edge for edge, _ in histogram if edge < edge_us)])
-        return over(edge_us - below, base_us)
+        return over(width_us(histogram, self.quantile) or 0.0, base_us)
 
 
 class Promise:
@@ -113,9 +111,7 @@ class Promise:
         base_us = learned_us * translation
         value_us: float | None = last.latency_us
         if bound.quantile is not None and histogram is not None:
-            # Over the run a quantile counts by the part of its bucket, in a window by its edge.
-            judged = quantile_edge_us if bound.in_each_window else quantile_within_us
-            value_us = judged(histogram, bound.quantile)
+            value_us = quantile_within_us(histogram, bound.quantile)
         least = float(self.settings["loss_distance_min"])
         if value_us is None:
             # Beyond the last bucket's edge is too far.

@@ -288,7 +288,7 @@ mod tests {
             serde_json::to_value(row).unwrap()
         };
         let told = row(Some(sample()));
-        assert_eq!((&told["requests"], &told["latency_us_p99"]), (&100.into(), &200.0.into()));
+        assert_eq!((&told["requests"], &told["latency_us_p99"]), (&100.into(), &150.0.into()));
         assert_eq!(told["histogram"][2], serde_json::json!([null, 0]));
         assert_eq!(told["frequency_hz"], serde_json::json!([2e9, null]));
         let silent = row(None);

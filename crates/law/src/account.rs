@@ -245,6 +245,23 @@ mod tests {
         assert_eq!(account.is_kept(), Some(false));
     }
 
+    /// The law learned a tail of 4 ms by straight lines within its bucket, and each window was judged
+    /// by the bucket's upper edge, 5 ms: a constant load at full speed broke a bound of 20 % in all.
+    #[test]
+    fn a_load_that_stays_as_it_is_breaks_no_bound_above_what_it_is() {
+        let buckets = vec![(1000.0, 80), (3000.0, 18), (5000.0, 2)];
+        let histogram = LatencyHistogram { buckets };
+        let full_speed_us = histogram.quantile_us(0.99);
+        assert_eq!(full_speed_us, Some(4000.0));
+        let seen = LatencyObservation { histogram: Some(histogram), ..window(100, 1310.0, 0) };
+        for text in ["p99 20% run", "p99 1% window"] {
+            let mut account = BoundAccount::new(text.parse().unwrap());
+            account.judge_against(&seen, full_speed_us);
+            assert_eq!((account.windows, account.windows_over), (1, 0), "{text}");
+            assert_eq!((account.loss(), account.is_kept()), (Some(0.0), Some(true)), "{text}");
+        }
+    }
+
     #[test]
     fn what_cannot_be_judged_is_not() {
         let mut account = BoundAccount::new(Bound::mean_relative(0.2));

@@ -8,6 +8,17 @@ pub struct LatencyHistogram {
     pub buckets: Vec<(f64, u64)>,
 }
 
+/// The bucket in which a quantile lies.
+struct Bucket {
+    /// How many requests lie at or below the quantile.
+    rank: f64,
+    /// How many of them are in earlier buckets.
+    below: f64,
+    requests: f64,
+    from_us: f64,
+    to_us: f64,
+}
+
 impl LatencyHistogram {
     /// Adds another histogram's requests. Edges that only one of them has are kept.
     pub fn merge(&mut self, other: &Self) {
@@ -43,21 +54,36 @@ impl LatencyHistogram {
         self.buckets.iter().fold(0, |sum, bucket| sum.saturating_add(bucket.1))
     }
 
-    /// The upper edge of the bucket in which the quantile lies, in microseconds; `None` without
-    /// requests or where that bucket has no upper edge.
+    /// The quantile in microseconds, with the requests of its bucket spread evenly over it, as
+    /// [`requests_above`](Self::requests_above) counts them; `None` without requests or where that
+    /// bucket has no upper edge.
     #[must_use]
     pub fn quantile_us(&self, quantile: f64) -> Option<f64> {
-        let total = self.requests();
-        if total == 0 {
-            return None;
+        let bucket = self.bucket_of(quantile)?;
+        let width_us = bucket.to_us - bucket.from_us;
+        let within_us = width_us * (bucket.rank - bucket.below) / bucket.requests;
+        Some(bucket.from_us + within_us).filter(|us| us.is_finite())
+    }
+
+    /// How wide the bucket of the quantile is, in microseconds; `None` as for the quantile.
+    #[must_use]
+    pub fn width_us(&self, quantile: f64) -> Option<f64> {
+        let bucket = self.bucket_of(quantile)?;
+        Some(bucket.to_us - bucket.from_us).filter(|us| us.is_finite())
+    }
+
+    fn bucket_of(&self, quantile: f64) -> Option<Bucket> {
+        let rank = quantile.clamp(0.0, 1.0) * self.requests() as f64;
+        let (mut below, mut from_us) = (0.0, 0.0);
+        for &(to_us, requests) in &self.buckets {
+            let requests = requests as f64;
+            if requests > 0.0 && below + requests >= rank {
+                return Some(Bucket { rank, below, requests, from_us, to_us });
+            }
+            below += requests;
+            from_us = to_us;
         }
-        let rank = (quantile.clamp(0.0, 1.0) * total as f64).ceil().max(1.0);
-        let mut below = 0u64;
-        let reached = self.buckets.iter().find(|bucket| {
-            below = below.saturating_add(bucket.1);
-            below as f64 >= rank
-        });
-        reached.map(|bucket| bucket.0).filter(|edge| edge.is_finite())
+        None
     }
 
     /// Requests that took longer than `limit_us`, estimated from the buckets: the bucket that holds
@@ -92,6 +118,18 @@ mod tests {
         assert_eq!(seen.quantile_us(0.99), Some(100.0));
         assert_eq!(seen.quantile_us(1.0), None);
         assert_eq!(LatencyHistogram::default().quantile_us(0.5), None);
+    }
+
+    #[test]
+    fn a_quantile_is_where_requests_above_it_say() {
+        let seen = histogram(&[(100.0, 90), (200.0, 8), (300.0, 0), (400.0, 2)]);
+        for quantile in [0.5, 0.9, 0.95, 0.985, 0.995, 1.0] {
+            let us = seen.quantile_us(quantile).unwrap();
+            let above = seen.requests_above(us) / 100.0;
+            assert!((above - (1.0 - quantile)).abs() < 1e-9, "{quantile}: {us} us, {above} above");
+        }
+        assert_eq!((seen.width_us(0.5), seen.width_us(0.99)), (Some(100.0), Some(100.0)));
+        assert_eq!(LatencyHistogram::default().width_us(0.5), None);
     }
 
     #[test]

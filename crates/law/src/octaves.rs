@@ -162,7 +162,7 @@ mod tests {
             let rank = (0.99 * latencies.len() as f64).ceil() as usize;
             let exact_us = latencies[rank - 1] as f64 / 1e3;
             let ratio = taken.quantile_us(0.99).unwrap() / exact_us;
-            prop_assert!((1.0..=1.126).contains(&ratio), "{ratio}");
+            prop_assert!((0.888..=1.126).contains(&ratio), "{ratio}");
             prop_assert_eq!(octaves.take(), LatencyHistogram::default());
         }
     }

@@ -7,7 +7,7 @@
 use super::baseline::Baseline;
 use super::settings::PacerSettings;
 use super::stability::Sample;
-use wattio_law::{Bound, LatencyHistogram, Limit, Scope, Statistic};
+use wattio_law::{Bound, Limit, Scope, Statistic};
 
 /// The bounds that are steered by.
 #[derive(Clone, Debug)]
@@ -86,11 +86,7 @@ impl Promise {
         let distances = self.bounds.iter().map(|bound| {
             let base_us = statistic_us(bound.statistic, full_speed.mean())? * translation;
             let value_us = match (bound.statistic, bound.scope) {
-                // Over the run requests count by the part of their bucket above the limit; a window
-                // is judged by its bucket's upper edge.
-                (Statistic::Quantile(q), Scope::Run) => {
-                    quantile_within_us(lately.histogram.as_ref()?, q)
-                }
+                (Statistic::Quantile(q), Scope::Run) => lately.histogram.as_ref()?.quantile_us(q),
                 (Statistic::Quantile(q), Scope::Window) => last.histogram.as_ref()?.quantile_us(q),
                 (Statistic::Mean, _) => Some(last.latency_us_mean),
             };
@@ -149,7 +145,7 @@ fn share_of(bound: &Bound, base_us: f64) -> f64 {
 fn statistic_us(statistic: Statistic, of: &Sample) -> Option<f64> {
     match statistic {
         Statistic::Mean => Some(of.latency_us_mean),
-        Statistic::Quantile(q) => quantile_within_us(of.histogram.as_ref()?, q),
+        Statistic::Quantile(q) => of.histogram.as_ref()?.quantile_us(q),
     }
 }
 
@@ -162,30 +158,12 @@ fn error_of(statistic: Statistic) -> f64 {
     }
 }
 
-/// The width of the bucket of a quantile as a share of its value: by so much a window leaps.
+/// The width of the bucket of a quantile as a share of its value: nobody tells where in it a window's
+/// requests lie.
 fn coarseness(statistic: Statistic, of: &Sample, base_us: f64) -> f64 {
     let Statistic::Quantile(q) = statistic else { return 0.0 };
     let Some(histogram) = &of.histogram else { return 0.0 };
-    let edge_us = histogram.quantile_us(q).unwrap_or(0.0);
-    let below = histogram.buckets.iter().rev().find(|bucket| bucket.0 < edge_us);
-    (edge_us - below.map_or(0.0, |bucket| bucket.0)) / base_us
-}
-
-/// A quantile with the requests of a bucket taken as spread evenly over it: buckets may be an
-/// eighth wide, which is much of what is promised.
-fn quantile_within_us(histogram: &LatencyHistogram, quantile: f64) -> Option<f64> {
-    let rank = quantile * histogram.requests() as f64;
-    let (mut below, mut from) = (0.0, 0.0);
-    for &(to, requests) in &histogram.buckets {
-        let requests = requests as f64;
-        if below + requests >= rank && requests > 0.0 {
-            let within = from + (to - from) * (rank - below) / requests;
-            return Some(within).filter(|us| us.is_finite());
-        }
-        below += requests;
-        from = to;
-    }
-    None
+    histogram.width_us(q).unwrap_or(0.0) / base_us
 }
 
 impl PacerSettings {
@@ -197,23 +175,5 @@ impl PacerSettings {
         }
         let loss = (latency_us - baseline_us) / baseline_us;
         ((share - loss) / share).clamp(self.loss_distance_min, 1.0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_quantile_within_its_bucket_is_where_requests_above_say() {
-        let histogram = LatencyHistogram { buckets: vec![(100.0, 90), (200.0, 8), (400.0, 2)] };
-        for quantile in [0.5, 0.9, 0.95, 0.985, 0.995] {
-            let us = quantile_within_us(&histogram, quantile).unwrap();
-            let above = histogram.requests_above(us) / 100.0;
-            assert!((above - (1.0 - quantile)).abs() < 1e-9, "{quantile}: {us} us, {above} above");
-        }
-        let open = LatencyHistogram { buckets: vec![(100.0, 90), (f64::INFINITY, 10)] };
-        assert_eq!(quantile_within_us(&open, 0.95), None);
-        assert_eq!(quantile_within_us(&LatencyHistogram::default(), 0.5), None);
     }
 }
