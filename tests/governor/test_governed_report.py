@@ -186,6 +186,33 @@ def test_what_alternation_has_shown_is_told_and_is_no_doubt(tmp_path: Path) -> N
         assert f'"{journal.BY_TURNS}"' in (daemon / names_it).read_text()
 
 
+def bound(text: str, windows_over: int, over_share: float, *, kept: bool) -> dict[str, Any]:
+    account = {"windows": 300, "windows_over": windows_over, "requests_over_share": over_share}
+    return {"bound": text, "statistic": text.split()[0], **account, "kept": kept}
+
+
+def test_of_several_bounds_each_is_told_by_its_name(tmp_path: Path) -> None:
+    """The account of a percentile was told as that of the bound on the mean, and doubted."""
+    bounds = [
+        bound("p99 2 ms run", 40, 0.0134, kept=False),
+        bound("mean 20% run", 2, 0.1, kept=True),
+    ]
+    status = {**fake.summary(COUNT, (40, 300), mode="run"), "bounds": bounds}
+    rows = fake.windows(COUNT, mode="run")
+    result = fake.write(tmp_path / "r", rows, mode="run", status=status)
+    text = make(result).read_text(encoding="utf-8").translate(PLAIN)
+    assert "windows above p99 2 ms run, while saving" in text
+    assert "ACCOUNT" not in text
+    told = phrases.details(gather.gather(result))[0].translate(PLAIN)
+    assert told == (
+        "It broke its bound p99 2 ms run in 40 of 300 windows, with 1.34 % of their requests above "
+        "it, and did not keep it over the run. It broke its bound mean 20% run in 2 of 300 windows."
+    )
+    alone = {**status, "bounds": bounds[1:]}
+    result = fake.write(tmp_path / "alone", rows, mode="run", status=alone)
+    assert "ACCOUNT" in make(result).read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_few_windows_make_a_page_too(tmp_path: Path, count: int) -> None:
     path = fake.write(tmp_path / "r", fake.windows(count))

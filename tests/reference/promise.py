@@ -60,7 +60,7 @@ class Bound:
         return over(self.limit_us or 0.0, base_us) - 1.0
 
     def coarseness(self, sample: Sample, base_us: float) -> float:
-        """The width of the bucket of a quantile, as a share: where in it requests lie is unknown."""
+        """The width of the bucket of a quantile, as a share: where in it they lie is unknown."""
         histogram = sample.histogram
         if self.quantile is None or histogram is None:
             return 0.0

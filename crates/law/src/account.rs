@@ -61,6 +61,12 @@ impl Account {
         Self { bounds, ..Self::default() }
     }
 
+    /// The first bound on the mean, whose [`loss`](BoundAccount::loss) is that of the mean latency.
+    #[must_use]
+    pub fn on_mean(&self) -> Option<&BoundAccount> {
+        self.bounds.iter().find(|account| account.bound.statistic == Statistic::Mean)
+    }
+
     /// The share of the time in each mode; empty for laws without modes.
     #[must_use]
     pub fn mode_shares(&self) -> Vec<(&'static str, f64)> {

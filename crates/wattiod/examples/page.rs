@@ -1,7 +1,8 @@
 //! Serves page, metrics and control socket from a made-up status, to look at and to test with.
 //!
 //! `cargo run -p wattiod --example page -- [listen=ADDRESS] [socket=PATH] [step_ms=500]
-//! [shadow] [no-estimate] [meter] [forced] [paused] [over] [broken] [bare] [by-turns] [several]`
+//! [shadow] [no-estimate] [meter] [forced] [paused] [over] [broken] [tail] [bare] [by-turns]
+//! [several]`
 //!
 //! Each step stands for half a second of the made-up server, however long it takes. Ends when its
 //! standard input does.
@@ -16,8 +17,8 @@ use wattio_units::Watts;
 use wattiod::alternation::{AT_FULL_SPEED, AlternationStatus, Condition};
 use wattiod::control::{Answer, Request, Wattiod};
 use wattiod::status::{
-    Counts, EventStatus, FollowerStatus, GroupStatus, LatencyStatus, OverheadStatus, PowerStatus,
-    ShadowStatus, Status,
+    BoundStatus, Counts, EventStatus, FollowerStatus, GroupStatus, LatencyStatus, OverheadStatus,
+    PowerStatus, ShadowStatus, Status,
 };
 
 const STEP_S: f64 = 0.5;
@@ -92,6 +93,7 @@ impl Scene {
             paused: self.paused,
             utc_ns: ns(seconds),
             uptime_s: 86_400.0 + seconds,
+            bounds: self.bounds(baseline_us),
             latency: LatencyStatus {
                 latency_us_resolution: None,
                 source: "prometheus etcd_disk_wal_fsync_duration_seconds".to_owned(),
@@ -128,6 +130,31 @@ impl Scene {
             },
             events: events(seconds),
         }
+    }
+
+    /// The one on the mean, and with `tail` another on the 99th percentile.
+    fn bounds(&self, baseline_us: f64) -> Vec<BoundStatus> {
+        let mean = BoundStatus {
+            bound: format!("mean {}% run", 100.0 * self.tolerance),
+            statistic: "mean".to_owned(),
+            limit_us: Some(baseline_us * (1.0 + self.tolerance)),
+            windows: 120_345,
+            windows_over: if self.has("broken") { 68_600 } else { 84 },
+            requests_over_share: Some(0.11),
+            loss: Some(0.062),
+            kept: Some(true),
+        };
+        let tail = BoundStatus {
+            bound: "p99 2 ms run".to_owned(),
+            statistic: "p99".to_owned(),
+            limit_us: Some(2000.0),
+            windows_over: 2407,
+            requests_over_share: Some(0.0134),
+            loss: Some(0.31),
+            kept: Some(false),
+            ..mean.clone()
+        };
+        if self.has("tail") { vec![mean, tail] } else { vec![mean] }
     }
 
     fn power(&self, step: u64, share: f64, load: f64) -> PowerStatus {

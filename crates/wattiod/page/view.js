@@ -34,13 +34,13 @@ export function describe(status) {
     banners: [...ofHost(status, shadow), ...each((one) => banners(one, shadow))],
     cards: each((one) => [
       { id: "state", title: "State", badge: null, value: one.state ?? as.ABSENT, over: whatWouldBreak(one, shadow) !== "", notes: [{ id: "reason", text: one.reason }] },
-      latency(one.latency, shadow),
+      latency(one.latency, shadow, one.bounds ?? []),
       power(one.power, shadow),
       saved(one.power, shadow),
     ]),
     tables: [groups(all, shadow)],
     facts: each((one) => [
-      { id: "counts", title: "Since the start", rows: counts(one.counts, shadow, one.compared), shown: true },
+      { id: "counts", title: "Since the start", rows: counts(one, shadow), shown: true },
       { id: "alternation", title: "By turns with full speed", rows: alternation(one.alternation, one.power.meter), shown: Boolean(one.alternation) },
       { id: "knobs", title: "Knobs that follow, best first", rows: (one.followers ?? []).map(follower), shown: (one.followers ?? []).length > 0 },
       { id: "model", title: "Model of this host", rows: model(one.shadow, one.power), shown: shadow || Boolean(one.shadow) },
@@ -160,16 +160,18 @@ function banners(status, shadow) {
 const BROKEN_SHARE_MAX = 0.05;
 
 /** In shadow mode: that the bound would be broken, now or in many windows. */
-function whatWouldBreak({ counts, latency }, shadow) {
-  const { windows_bounded: bounded, violations } = counts;
-  const share = bounded > 0 ? violations / bounded : 0;
+function whatWouldBreak({ bounds = [], latency }, shadow) {
   const judged_us = lawsLatency(latency, shadow);
   const parts = [];
   if (shadow && isNumber(judged_us) && latency.bound_us > 0 && judged_us > latency.bound_us) {
     parts.push("the latency that the setting would give is above its bound");
   }
-  if (shadow && share > BROKEN_SHARE_MAX) {
-    parts.push(`the bound would have been broken in ${as.percent(share)} of ${as.count(bounded)} windows`);
+  for (const { bound, windows, windows_over: over } of shadow ? bounds : []) {
+    const share = windows > 0 ? over / windows : 0;
+    const named = bounds.length > 1 ? `the bound ${bound}` : "the bound";
+    if (share > BROKEN_SHARE_MAX) {
+      parts.push(`${named} would have been broken in ${as.percent(share)} of ${as.count(windows)} windows`);
+    }
   }
   return parts.join("; ");
 }
@@ -183,7 +185,13 @@ function told(us, { latency_us_resolution: coarse_us = 1 }) {
   return is_none ? `< ${as.latency(coarse_us)}` : as.latency(us);
 }
 
-function latency(now, shadow) {
+/** What a bound on a percentile may come to, and how many requests take longer. */
+function tail({ bound, limit_us, requests_over_share: share }, shadow) {
+  const over = isNumber(share) ? `, ${as.percent(share)} of requests above it${shadow ? " (estimate)" : ""}` : "";
+  return `${bound}: at most ${isNumber(limit_us) ? as.latency(limit_us) : as.ABSENT}${over}`;
+}
+
+function latency(now, shadow, bounds) {
   const judged_us = lawsLatency(now, shadow);
   const known = now.bound_us > 0 && isNumber(judged_us);
   const room = known ? (now.bound_us - judged_us) / now.bound_us : null;
@@ -199,7 +207,15 @@ function latency(now, shadow) {
   }
   if (isNumber(now.tolerance)) parts.push(`tolerance ${as.percent(now.tolerance)}`);
   if (isNumber(now.requests_per_s)) parts.push(`${as.count(Math.round(now.requests_per_s))} requests/s`);
-  const notes = [{ id: "headroom", text: headroom, alarm: over }, { id: "loss", text: parts.join(" · ") }];
+  const tails = bounds.filter(({ statistic }) => statistic !== "mean");
+  // Of percentiles alone there is no bound on the mean to have room to.
+  if (tails.length > 0 && tails.length === bounds.length) headroom = would.replace(/, $/, "");
+  const late = tails.some(({ kept }) => kept === false);
+  const notes = [
+    { id: "headroom", text: headroom, alarm: over },
+    ...(tails.length > 0 ? [{ id: "tails", text: tails.map((one) => tail(one, shadow)).join(" · "), alarm: late }] : []),
+    { id: "loss", text: parts.join(" · ") },
+  ];
   return { id: "latency", title: "Latency, mean", badge: null, value: told(now.latency_us_mean, now), over, notes };
 }
 
@@ -257,12 +273,20 @@ function follower(knob) {
   return [knob.name, `${knob.left_out ? `not used: ${knob.left_out}` : "used"}; ${rests_on}`];
 }
 
-function counts(now, shadow, compared) {
+/** In how many windows a bound was broken, and whether that keeps it. */
+function broken({ bound, windows, windows_over: over, kept }, shadow, named) {
+  const share = windows > 0 ? ` (${as.percent(over / windows)} of ${as.count(windows)})` : "";
+  const of_run = bound.endsWith(" run") && kept === false;
+  const verdict = of_run ? (shadow ? ", would not be kept over the run" : ", not kept over the run") : "";
+  const label = shadow ? "windows that would have broken" : "windows above";
+  return [`${label} ${named ? bound : "the bound"}`, `${as.count(over)}${share}${verdict}`];
+}
+
+function counts({ counts: now, compared, bounds = [] }, shadow) {
   const spans = Object.entries(now.state_span_s).map(([state, span_s]) => [`time ${state}`, as.span(span_s)]);
-  const bounded = now.windows_bounded;
-  const share = bounded > 0 ? ` (${as.percent(now.violations / bounded)} of ${as.count(bounded)})` : "";
+  const named = bounds.length > 1 || bounds.some(({ statistic }) => statistic !== "mean");
   return [
-    [shadow ? "windows that would have broken the bound" : "windows above the bound", `${as.count(now.violations)}${share}`],
+    ...bounds.map((bound) => broken(bound, shadow, named)),
     [shadow ? "mean loss over all requests (estimate)" : "mean loss over all requests", as.percent(now.loss_mean, { sign: true })],
     ...beside(compared),
     ["requests", as.count(now.requests)],

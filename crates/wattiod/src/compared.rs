@@ -89,13 +89,14 @@ impl Compared {
     /// What it would have achieved so far; all of it is an estimate.
     #[must_use]
     pub fn status(&self) -> ComparedStatus {
-        let bound = self.driver.account().bounds.first();
+        let account = self.driver.account();
+        let bound = account.bounds.first();
         let saved = 1.0 - self.estimated_j / self.full_speed_j;
         ComparedStatus {
             policy: self.name.clone(),
             estimated_span_s: self.span_s,
             estimated_saving_share: (self.full_speed_j > 0.0).then_some(saved),
-            estimated_loss_mean: bound.and_then(wattio_law::BoundAccount::loss),
+            estimated_loss_mean: account.on_mean().and_then(wattio_law::BoundAccount::loss),
             windows_bounded: bound.map_or(0, |bound| bound.windows),
             violations: bound.map_or(0, |bound| bound.windows_over),
         }

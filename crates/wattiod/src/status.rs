@@ -6,6 +6,7 @@ pub use wattio_host::ledger::PowerStatus;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use wattio_law::BoundAccount;
 use wattio_model::{Fitter, NoModel};
 
 /// Everything an operator may want to see. Absent means unknown.
@@ -36,6 +37,9 @@ pub struct Status {
     pub uptime_s: f64,
     /// What clients experience.
     pub latency: LatencyStatus,
+    /// Each bound that is kept, in the order of the configuration.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bounds: Vec<BoundStatus>,
     /// The groups of cores.
     pub groups: Vec<GroupStatus>,
     /// Released background work over what becomes due: 0 is paused, 1 keeps up.
@@ -88,7 +92,8 @@ pub struct LatencyStatus {
     /// give (an estimate), else the measured one.
     #[serde(default)]
     pub latency_us_seen: Option<f64>,
-    /// 99th percentile (upper edge of its bucket), if the source reports it.
+    /// 99th percentile, if the source reports it. The requests of a bucket count as spread evenly
+    /// over it.
     pub latency_us_p99: Option<f64>,
     /// How old the newest sample is.
     pub sample_age_s: f64,
@@ -97,15 +102,55 @@ pub struct LatencyStatus {
     /// The first bound, as in a configuration.
     #[serde(default)]
     pub bound: Option<String>,
-    /// The limit of the first bound.
+    /// What the mean latency may come to; absent where no bound is on the mean.
     pub bound_us: Option<f64>,
-    /// The tolerance that makes the first bound, if that is one on the mean: 0.2 is 20 % above the
+    /// The tolerance of the first bound on the mean, if that is a share: 0.2 is 20 % above the
     /// baseline.
     pub tolerance: Option<f64>,
     /// Measured loss of the last window: 0.1 is 10 % above the baseline.
     pub loss_measured: Option<f64>,
     /// Loss that the fitted model predicts for the setting in force (an estimate).
     pub loss_predicted: Option<f64>,
+}
+
+/// A bound on latency, and how well it was kept over the windows in which it was in force, with
+/// requests and a known limit. In shadow mode all of it is what would be: an estimate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BoundStatus {
+    /// As in a configuration: `p99 2 ms run`.
+    pub bound: String,
+    /// Of what latency: `mean`, `p99`.
+    pub statistic: String,
+    /// What the statistic may come to now; absent where it is not known yet what full speed has.
+    pub limit_us: Option<f64>,
+    /// Windows that were judged.
+    pub windows: u64,
+    /// Of these, windows above the limit.
+    pub windows_over: u64,
+    /// The share of their requests that took longer than the limit, if the source tells how latencies
+    /// spread.
+    pub requests_over_share: Option<f64>,
+    /// Growth of the statistic over full speed, over all these windows.
+    pub loss: Option<f64>,
+    /// Whether it is kept so far, over its scope; absent before a window was judged.
+    pub kept: Option<bool>,
+}
+
+impl BoundStatus {
+    /// By its account, and by what its statistic would be at full speed now.
+    #[must_use]
+    pub fn of(account: &BoundAccount, full_speed_us: Option<f64>) -> Self {
+        Self {
+            bound: account.bound.to_string(),
+            statistic: account.bound.statistic.to_string(),
+            limit_us: account.bound.limit_us(full_speed_us),
+            windows: account.windows,
+            windows_over: account.windows_over,
+            requests_over_share: account.requests_over_share(),
+            loss: account.loss(),
+            kept: account.is_kept(),
+        }
+    }
 }
 
 /// A group of cores.
@@ -207,7 +252,8 @@ pub struct Counts {
     pub windows_bounded: u64,
     /// Of these, windows above the bound.
     pub violations: u64,
-    /// Loss over all requests of windows with a known bound.
+    /// Loss of the mean latency, over all requests of windows with a known bound on it; absent where
+    /// no bound is on the mean.
     pub loss_mean: Option<f64>,
     /// Client requests.
     pub requests: u64,

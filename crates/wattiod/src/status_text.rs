@@ -1,6 +1,6 @@
 //! The status as text: one line, a page, and the result of shadow mode.
 
-use crate::status::{AlternationStatus, FollowerStatus, PowerStatus, Status};
+use crate::status::{AlternationStatus, BoundStatus, FollowerStatus, PowerStatus, Status};
 use std::fmt::Write;
 use wattio_governor::{Basis, Interval};
 use wattio_service::log::counted;
@@ -24,7 +24,12 @@ fn line_of_one(status: &Status) -> String {
             let _ = write!(line, ", {} (bound {})", time(mean), time(bound));
         }
         (Some(mean), None) => {
-            let _ = write!(line, ", {}", time(mean));
+            // Of percentiles alone, what the first may come to.
+            let first = status.bounds.first().and_then(|first| Some((first, first.limit_us?)));
+            let on = |(first, us): (&BoundStatus, f64)| {
+                format!(" (bound on {} {})", first.statistic, time(us))
+            };
+            let _ = write!(line, ", {}{}", time(mean), first.map(on).unwrap_or_default());
         }
         (None, _) => line.push_str(", no latency"),
     }
@@ -63,8 +68,17 @@ fn page_of_one(status: &Status, is_first: bool) -> String {
     rows.push(("latency, mean", sample));
     rows.extend(latency.latency_us_p99.map(|p99| ("latency, p99", time(p99))));
     rows.push(("at full speed", or_unknown(latency.baseline_us)));
-    let bound = latency.bound.as_ref().map(|bound| format!(" ({bound})")).unwrap_or_default();
-    rows.push(("bound", or_unknown(latency.bound_us) + &bound));
+    let several = status.bounds.len() > 1;
+    let is_estimate = status.mode == "observe";
+    for bound in &status.bounds {
+        let limit = format!("{} ({})", or_unknown(bound.limit_us), bound.bound);
+        let broken = if several {
+            format!("; broken in {}", broken(bound, is_estimate))
+        } else {
+            String::new()
+        };
+        rows.push(("bound", limit + &broken));
+    }
     for group in &status.groups {
         let frequency = group.frequency_hz.map(|hertz| format!(" at {:.2} GHz", hertz / 1e9));
         let text = format!(
@@ -83,12 +97,9 @@ fn page_of_one(status: &Status, is_first: bool) -> String {
     rows.extend(status.followers.iter().map(|knob| ("knob", follower(knob))));
     let counts = &status.counts;
     rows.push(("windows", counts.windows.to_string()));
-    let broken = format!("{} of {}", counts.violations, counted(counts.windows_bounded, "window"));
-    let over_all = counts.loss_mean.map(|loss| {
-        let estimate = if status.mode == "observe" { " (estimate)" } else { "" };
-        format!("; over all of them {:+.1} % against full speed{estimate}", loss * 100.0)
-    });
-    rows.push(("bound broken", broken + &over_all.unwrap_or_default()));
+    if let [bound] = &status.bounds[..] {
+        rows.push(("bound broken", broken(bound, is_estimate)));
+    }
     rows.push(("setting changed", counted(counts.setting_changes, "time")));
     let failures = counts.knob_failures + counts.source_errors;
     rows.push(("writes", format!("{}, {}", counts.knob_writes, counted(failures, "failure"))));
@@ -103,6 +114,38 @@ fn page_of_one(status: &Status, is_first: bool) -> String {
         let _ = writeln!(page, "{name:width$}  {value}");
         page
     })
+}
+
+/// In how many windows a bound was broken, what all of them come to, and whether that keeps it.
+fn broken(bound: &BoundStatus, is_estimate: bool) -> String {
+    let mut text = format!("{} of {}", bound.windows_over, counted(bound.windows, "window"));
+    let statistic = if is_mean(bound) { String::new() } else { format!("{} ", bound.statistic) };
+    let estimate = if is_estimate { " (estimate)" } else { "" };
+    let over = requests_over(bound);
+    let loss = bound.loss.map(|loss| {
+        format!("over all of them {statistic}{:+.1} % against full speed", loss * 100.0)
+    });
+    let all = [over, loss].into_iter().flatten().collect::<Vec<_>>().join(", ");
+    if !all.is_empty() {
+        let _ = write!(text, "; {all}{estimate}");
+    }
+    text + not_kept(bound)
+}
+
+fn is_mean(bound: &BoundStatus) -> bool {
+    bound.statistic == "mean"
+}
+
+/// How many requests took longer than a bound on a percentile, which is what it is judged by.
+fn requests_over(bound: &BoundStatus) -> Option<String> {
+    let share = bound.requests_over_share.filter(|_| !is_mean(bound))?;
+    Some(format!("{:.2} % of their requests above it", share * 100.0))
+}
+
+/// Single windows may be above a bound over the run; what they all come to may not.
+fn not_kept(bound: &BoundStatus) -> &'static str {
+    let of_run = bound.bound.ends_with(" run");
+    if of_run && bound.kept == Some(false) { "; not kept over the run" } else { "" }
 }
 
 fn power_rows(power: &PowerStatus) -> Vec<(&'static str, String)> {
@@ -175,19 +218,29 @@ fn verdict_of_one(status: &Status) -> String {
         }
     };
     let mut text = measured + &estimate;
-    let (broken, changed) = match would {
+    let (broke, changed) = match would {
         "" => ("broke", "changed"),
         _ => ("would have broken", "would have changed"),
     };
-    let _ = match &status.latency.bound {
-        None => write!(text, "\npolicy {} has no latency bound", status.policy),
-        Some(_) => write!(
+    if status.bounds.is_empty() {
+        let _ = write!(text, "\npolicy {} has no latency bound", status.policy);
+    }
+    for bound in &status.bounds {
+        // Of one on the mean alone nobody asks which.
+        let named = if status.bounds.len() > 1 || !is_mean(bound) {
+            format!(" {}", bound.bound)
+        } else {
+            String::new()
+        };
+        let over = requests_over(bound).map(|over| format!(", with {over}")).unwrap_or_default();
+        let _ = write!(
             text,
-            "\n{broken} the bound in {} of {} with a known bound",
-            counts.violations,
-            counted(counts.windows_bounded, "window")
-        ),
-    };
+            "\n{broke} the bound{named} in {} of {} with a known bound{over}{}",
+            bound.windows_over,
+            counted(bound.windows, "window"),
+            not_kept(bound)
+        );
+    }
     let _ = write!(text, "\n{changed} the setting {}", counted(counts.setting_changes, "time"));
     if let Some(shadow) = &status.shadow
         && let (Some(median), Some(p90)) = (shadow.error_median, shadow.error_p90)
@@ -334,6 +387,16 @@ mod tests {
             policy: "pacer".into(),
             state: Some("stable".into()),
             uptime_s: 7325.0,
+            bounds: vec![BoundStatus {
+                bound: "mean 20% run".into(),
+                statistic: "mean".into(),
+                limit_us: Some(1360.0),
+                windows: 900,
+                windows_over: 3,
+                requests_over_share: None,
+                loss: Some(0.066),
+                kept: Some(true),
+            }],
             latency: LatencyStatus {
                 latency_us_mean: Some(312.4),
                 bound_us: Some(1360.0),
@@ -508,6 +571,43 @@ mod tests {
         assert!(text.contains(&format!("{told} (estimate)\n")), "{text}");
         let text = page(&Status { mode: "run".into(), ..status() });
         assert!(text.contains(&format!("{told}\n")), "{text}");
+    }
+
+    /// A bound on the mean had the account and the name of the percentile before it.
+    #[test]
+    fn of_several_bounds_each_is_told_by_its_name() {
+        let tail = BoundStatus {
+            bound: "p99 2 ms run".into(),
+            statistic: "p99".into(),
+            limit_us: Some(2000.0),
+            windows_over: 40,
+            requests_over_share: Some(0.0134),
+            loss: Some(0.31),
+            kept: Some(false),
+            ..status().bounds[0].clone()
+        };
+        let both = Status { bounds: vec![tail, status().bounds[0].clone()], ..status() };
+        let text = page(&both);
+        for told in [
+            "bound            2.00 ms (p99 2 ms run); broken in 40 of 900 windows; 1.34 % of their \
+             requests above it, over all of them p99 +31.0 % against full speed (estimate); not kept \
+             over the run\n",
+            "bound            1.36 ms (mean 20% run); broken in 3 of 900 windows; over all of them \
+             +6.6 % against full speed (estimate)\n",
+        ] {
+            assert!(text.contains(told), "{text}");
+        }
+        assert!(!text.contains("bound broken"), "{text}");
+        let text = verdict(&both);
+        let told = "\nwould have broken the bound p99 2 ms run in 40 of 900 windows with a known bound, \
+                    with 1.34 % of their requests above it; not kept over the run\nwould have broken \
+                    the bound mean 20% run in 3 of 900 windows with a known bound\n";
+        assert!(text.contains(told), "{text}");
+        let mut alone = Status { bounds: both.bounds[..1].to_vec(), ..status() };
+        alone.latency.bound_us = None;
+        let text = page(&alone);
+        assert!(text.contains("\nbound broken     40 of 900 windows; 1.34 % of"), "{text}");
+        assert!(one_line(&alone).contains(", 312 us (bound on p99 2.00 ms)"));
     }
 
     #[test]

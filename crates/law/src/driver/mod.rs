@@ -8,7 +8,7 @@ pub use settings::DriverSettings;
 
 use crate::account::Account;
 use crate::action::Action;
-use crate::bound::{Bound, Statistic};
+use crate::bound::Bound;
 use crate::limits::Limits;
 use crate::plant::{Glimpse, Plant, Seen};
 use crate::{Insight, LatencyObservation, Law, Observation, Watch};
@@ -183,11 +183,10 @@ impl<L: Law> Driver<L> {
         self.account.bounds.iter().find_map(|account| account.bound.share())
     }
 
-    /// The share by which the first bound lets the mean exceed that at full speed, which is what the
-    /// loss in its account compares with; `None` if the first is another kind of bound.
+    /// The share by which the first bound on the mean lets it exceed that at full speed, which is what
+    /// the loss in its account compares with; `None` if there is none, or if that is a time.
     pub fn mean_tolerance(&self) -> Option<f64> {
-        let first = self.account.bounds.first()?.bound;
-        first.share().filter(|_| first.statistic == Statistic::Mean)
+        self.account.on_mean()?.bound.share()
     }
 
     /// The tolerance, or why there is none to change. `policy` is the law's name, for the message.

@@ -71,7 +71,7 @@ pub struct LatencyShown {
     pub requests_per_s: Option<f64>,
     /// Mean over the last window.
     pub latency_us_mean: Option<f64>,
-    /// 99th percentile (upper edge of its bucket).
+    /// 99th percentile. Requests of a bucket count as spread evenly over it.
     pub latency_us_p99: Option<f64>,
     /// The mean latency of this load at full speed.
     pub baseline_us: Option<f64>,
@@ -134,7 +134,7 @@ pub struct Counts {
     pub windows_bounded: u64,
     /// Of these, windows above the bound.
     pub violations: u64,
-    /// Loss over all requests of windows with a known bound.
+    /// Loss of the mean latency, over all requests of windows with a known bound on it.
     pub loss_mean: Option<f64>,
     /// Sum of the latencies of these requests, so that the loss of any stretch can be told.
     pub bounded_latency_us_sum: f64,
@@ -377,9 +377,9 @@ impl<R: Reactors> Governing<R> {
             windows_forced: law.windows_forced,
             windows_bounded: bound.map_or(0, |bound| bound.windows),
             violations: bound.map_or(0, |bound| bound.windows_over),
-            loss_mean: bound.and_then(BoundAccount::loss),
-            bounded_latency_us_sum: bound.map_or(0.0, |bound| bound.value_us_sum),
-            bounded_full_speed_us_sum: bound.map_or(0.0, |bound| bound.full_speed_us_sum),
+            loss_mean: law.on_mean().and_then(BoundAccount::loss),
+            bounded_latency_us_sum: law.on_mean().map_or(0.0, |mean| mean.value_us_sum),
+            bounded_full_speed_us_sum: law.on_mean().map_or(0.0, |mean| mean.full_speed_us_sum),
             requests: law.requests,
             reactors_on_s: self.reactors_on_s,
             setting_changes: law.knob_changes,

@@ -4,9 +4,11 @@ use super::{Application, GroupInfo};
 use crate::alternation::Alternation;
 use crate::compared::Compared;
 use crate::daemon::Mode;
-use crate::status::{Counts, GroupStatus, LatencyStatus, PowerStatus, ShadowStatus, Status};
+use crate::status::{
+    BoundStatus, Counts, GroupStatus, LatencyStatus, PowerStatus, ShadowStatus, Status,
+};
 use wattio_governor::Clock;
-use wattio_law::BoundAccount;
+use wattio_law::{BoundAccount, Statistic};
 use wattio_units::Seconds;
 
 impl Application {
@@ -29,6 +31,7 @@ impl Application {
             utc_ns: self.stepped_utc_ns,
             uptime_s: clock.now().saturating_sub(self.started).as_secs_f64(),
             latency: self.latency_status(clock),
+            bounds: self.bounds_status(),
             groups: self.group_status(),
             background_pace: last.map_or(1.0, |step| step.background_share),
             power: self.power_status(),
@@ -58,12 +61,29 @@ impl Application {
             latency_us_p99: self.latency_us_p99,
             sample_age_s: clock.now().saturating_sub(self.sampled_at).as_secs_f64(),
             baseline_us: insight.baseline_us,
-            bound_us: insight.bound_us,
+            bound_us: self.mean_limit_us(),
             bound: self.bounds().into_iter().next(),
             tolerance: self.parts.governor.driver().mean_tolerance(),
             loss_measured: insight.loss.filter(|_| self.parts.mode == Mode::Run),
             loss_predicted: self.loss_predicted,
         }
+    }
+
+    fn bounds_status(&self) -> Vec<BoundStatus> {
+        let driver = self.parts.governor.driver();
+        let status = |account: &BoundAccount| {
+            BoundStatus::of(account, driver.law().full_speed_us(account.bound.statistic))
+        };
+        driver.account().bounds.iter().map(status).collect()
+    }
+
+    /// A law may derive a limit on the mean from bounds on percentiles; here it is what was promised.
+    fn mean_limit_us(&self) -> Option<f64> {
+        let driver = self.parts.governor.driver();
+        let full_speed_us = driver.law().full_speed_us(Statistic::Mean);
+        let bounds = driver.account().bounds.iter().map(|account| account.bound);
+        let of_mean = bounds.filter(|bound| bound.statistic == Statistic::Mean);
+        of_mean.filter_map(|bound| bound.limit_us(full_speed_us)).reduce(f64::min)
     }
 
     fn group_status(&self) -> Vec<GroupStatus> {
@@ -124,7 +144,7 @@ impl Application {
             windows_forced: self.measured.windows_forced,
             windows_bounded: bound.map_or(0, |bound| bound.windows),
             violations: bound.map_or(0, |bound| bound.windows_over),
-            loss_mean: bound.and_then(BoundAccount::loss),
+            loss_mean: law.on_mean().and_then(BoundAccount::loss),
             requests: self.measured.requests,
             knob_writes: account.writes,
             knob_failures: account.failures,

@@ -2,7 +2,7 @@
 
 mod tables;
 
-use crate::status::{GroupStatus, Status};
+use crate::status::{BoundStatus, GroupStatus, Status};
 use std::borrow::Cow;
 use wattio_service::metrics::{Family, Kind, Labels, Value};
 
@@ -18,6 +18,14 @@ struct GroupMetric {
     name: &'static str,
     help: &'static str,
     value: fn(&GroupStatus) -> Option<f64>,
+}
+
+/// A number of each bound.
+struct BoundMetric {
+    name: &'static str,
+    help: &'static str,
+    kind: Kind,
+    value: fn(&BoundStatus) -> Option<f64>,
 }
 
 /// Numbers of the whole daemon, told once.
@@ -47,6 +55,7 @@ pub fn families(status: &Status) -> Vec<Family<'_>> {
     families.extend(states(status));
     families.extend(tables::GAUGES.iter().map(|metric| of(metric, Kind::Gauge)));
     families.extend(tables::COUNTERS.iter().map(|metric| of(metric, Kind::Counter)));
+    families.extend(tables::BOUNDS.iter().map(|metric| of_bounds(metric, status)));
     families.extend(tables::GROUPS.iter().map(|metric| of_groups(metric, status)));
     families
 }
@@ -68,6 +77,18 @@ fn of_groups<'a>(metric: &GroupMetric, status: &'a Status) -> Family<'a> {
         })
     });
     Family { name: metric.name, help: metric.help, kind: Kind::Gauge, series: series.collect() }
+}
+
+/// Of two bounds that are the same only the first is told: a series is there once.
+fn of_bounds<'a>(metric: &BoundMetric, status: &'a Status) -> Family<'a> {
+    let series = status.applications().flat_map(|one| {
+        one.bounds.iter().enumerate().filter_map(move |(at, bound)| {
+            let known = one.bounds[..at].iter().any(|before| before.bound == bound.bound);
+            let value = Value::Real((metric.value)(bound).filter(|_| !known)?);
+            Some((labels(one, [("bound", bound.bound.as_str().into())]), value))
+        })
+    });
+    Family { name: metric.name, help: metric.help, kind: metric.kind, series: series.collect() }
 }
 
 /// The running version.

@@ -1,7 +1,8 @@
 //! The metrics, as data.
 
-use super::{GroupMetric, Metric};
+use super::{BoundMetric, GroupMetric, Metric};
 use crate::status::{AlternationStatus, ShadowStatus, Status};
+use wattio_service::metrics::Kind;
 
 const US_PER_S: f64 = 1e6;
 
@@ -34,7 +35,7 @@ pub(super) const GAUGES: &[Metric] = &[
     },
     Metric {
         name: "wattio_latency_seconds_p99",
-        help: "99th percentile of the latency (upper edge of its bucket) in the last window.",
+        help: "99th percentile of the latency in the last window.",
         value: |status| seconds(status.latency.latency_us_p99),
     },
     Metric {
@@ -44,12 +45,12 @@ pub(super) const GAUGES: &[Metric] = &[
     },
     Metric {
         name: "wattio_latency_bound_seconds",
-        help: "Bound on the mean latency.",
+        help: "What the mean latency may come to, where a bound is on it.",
         value: |status| seconds(status.latency.bound_us),
     },
     Metric {
         name: "wattio_latency_tolerance_ratio",
-        help: "How far the bound is above the baseline: 0.2 is 20 %.",
+        help: "How far the first bound on the mean is above the baseline: 0.2 is 20 %.",
         value: |status| status.latency.tolerance,
     },
     Metric {
@@ -69,7 +70,7 @@ pub(super) const GAUGES: &[Metric] = &[
     },
     Metric {
         name: "wattio_loss_ratio_mean",
-        help: "Loss over all requests of windows with a known bound: measured, in mode observe estimated.",
+        help: "Loss of the mean latency in windows with a known bound on it: measured, in mode observe estimated.",
         value: |status| status.counts.loss_mean,
     },
     Metric {
@@ -198,12 +199,12 @@ pub(super) const COUNTERS: &[Metric] = &[
     },
     Metric {
         name: "wattio_windows_bounded",
-        help: "Windows while saving, in mode observe while it would have, with requests and a known bound.",
+        help: "Windows while saving, in mode observe while it would have, with requests and a known first bound.",
         value: |status| count(status.counts.windows_bounded),
     },
     Metric {
         name: "wattio_violations",
-        help: "Of the bounded windows, those whose mean latency was above the bound; in mode observe estimated.",
+        help: "Of the bounded windows, those above the first bound; in mode observe estimated.",
         value: |status| count(status.counts.violations),
     },
     Metric {
@@ -265,6 +266,46 @@ pub(super) const COUNTERS: &[Metric] = &[
         name: "process_cpu_seconds",
         help: "Processor time of the daemon itself.",
         value: |status| Some(status.own.cpu_s),
+    },
+];
+
+/// Numbers of each bound.
+pub(super) const BOUNDS: &[BoundMetric] = &[
+    BoundMetric {
+        name: "wattio_bound_limit_seconds",
+        help: "What the statistic of a bound may come to now.",
+        kind: Kind::Gauge,
+        value: |bound| seconds(bound.limit_us),
+    },
+    BoundMetric {
+        name: "wattio_bound_windows",
+        help: "Windows in which a bound was judged: while saving, with requests and a known limit.",
+        kind: Kind::Counter,
+        value: |bound| count(bound.windows),
+    },
+    BoundMetric {
+        name: "wattio_bound_windows_over",
+        help: "Of these, windows above the limit; in mode observe estimated.",
+        kind: Kind::Counter,
+        value: |bound| count(bound.windows_over),
+    },
+    BoundMetric {
+        name: "wattio_bound_requests_over_ratio",
+        help: "Share of the requests of these windows above the limit; in mode observe estimated.",
+        kind: Kind::Gauge,
+        value: |bound| bound.requests_over_share,
+    },
+    BoundMetric {
+        name: "wattio_bound_loss_ratio",
+        help: "Growth of the statistic over full speed in these windows; in mode observe estimated.",
+        kind: Kind::Gauge,
+        value: |bound| bound.loss,
+    },
+    BoundMetric {
+        name: "wattio_bound_kept",
+        help: "1 while a bound is kept over its scope, 0 while it is not; in mode observe estimated.",
+        kind: Kind::Gauge,
+        value: |bound| bound.kept.and_then(flag),
     },
 ];
 

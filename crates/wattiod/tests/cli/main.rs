@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod arguments;
+mod bounds;
 mod check;
 mod doctor;
 mod init;

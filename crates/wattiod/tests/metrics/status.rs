@@ -5,8 +5,8 @@ use wattio_host::price::Price;
 use wattio_units::Watts;
 use wattiod::alternation::Condition;
 use wattiod::status::{
-    AlternationStatus, Counts, EventStatus, FollowerStatus, GroupStatus, LatencyStatus,
-    OverheadStatus, PowerStatus, ShadowStatus, Status,
+    AlternationStatus, BoundStatus, Counts, EventStatus, FollowerStatus, GroupStatus,
+    LatencyStatus, OverheadStatus, PowerStatus, ShadowStatus, Status,
 };
 
 /// A status in which everything is known.
@@ -25,6 +25,7 @@ pub fn full_status() -> Status {
         utc_ns: 1_770_000_000_000_000_000,
         uptime_s: 3600.5,
         latency: latency(),
+        bounds: bounds(),
         groups: vec![group("protocol", 3), group("storage", 12)],
         background_pace: 0.5,
         power: power(),
@@ -84,6 +85,30 @@ fn latency() -> LatencyStatus {
         loss_measured: Some(0.25),
         loss_predicted: Some(0.125),
     }
+}
+
+fn bounds() -> Vec<BoundStatus> {
+    let mean = BoundStatus {
+        bound: "mean 20% run".to_owned(),
+        statistic: "mean".to_owned(),
+        limit_us: Some(300.0),
+        windows: 5000,
+        windows_over: 84,
+        requests_over_share: Some(0.125),
+        loss: Some(0.0625),
+        kept: Some(true),
+    };
+    let tail = BoundStatus {
+        bound: "p99 2 ms run".to_owned(),
+        statistic: "p99".to_owned(),
+        limit_us: Some(2000.0),
+        windows: 4900,
+        windows_over: 700,
+        requests_over_share: Some(0.015625),
+        loss: Some(0.5),
+        kept: Some(false),
+    };
+    vec![mean, tail]
 }
 
 fn group(name: &str, cores_active: u32) -> GroupStatus {

@@ -133,6 +133,17 @@ class Latency(Line):
     tolerance: Amount | None = None
 
 
+class Bound(Line):
+    """Of the daemon's status: a bound, and how well it was kept; in shadow mode an estimate."""
+
+    bound: str
+    statistic: str
+    windows: Count = 0
+    windows_over: Count = 0
+    requests_over_share: Amount | None = None
+    kept: bool | None = None
+
+
 class Power(Line):
     """Of the daemon's status: meter and power model."""
 
@@ -153,7 +164,7 @@ class Shadow(Line):
 
 
 class Counts(Line):
-    """Of the daemon's status: counts since its start."""
+    """Of the daemon's status: counts since its start; windows above the first bound."""
 
     windows: Count
     windows_bounded: Count = 0
@@ -181,12 +192,14 @@ class Alternation(Line):
     power_w_saved: Interval | None = None
     power_is_estimate: bool = False
     latency_change: Interval | None = None
+    requests_per_s_change: Interval | None = None
 
 
 class Summary(Line):
-    """Of the daemon's status, what a report needs."""
+    """Of the daemon's status, what a report needs. Earlier daemons told no bounds."""
 
     latency: Latency = Latency()
+    bounds: list[Bound] = []
     power: Power = Power()
     shadow: Shadow | None = None
     alternation: Alternation | None = None

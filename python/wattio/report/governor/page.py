@@ -164,7 +164,17 @@ def _of_latency(found: Governed) -> list[tuple[str, str, str]]:
         ("99.9th percentile", _of(found, "latency_us_p999", "us"), bucket),
         ("99.99th percentile", _of(found, "latency_us_p9999", "us"), bucket),
         ("latency above full speed, while saving", longer, against),
-        ("windows above the bound, while saving", broken, kind),
+        *(
+            [
+                (
+                    f"windows above {bound.bound}, while saving",
+                    f"{count(bound.windows_over)} of {count(bound.windows)}",
+                    kind,
+                )
+                for bound in phrases.named_bounds(found)
+            ]
+            or [("windows above the bound, while saving", broken, kind)]
+        ),
     ]
 
 

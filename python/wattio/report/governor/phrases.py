@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wattio.kinds.governor.journal import Bound
 from wattio.report.governor.gather import Governed
 from wattio.report.phrases import number, percent
 
@@ -129,7 +130,28 @@ def _measured(found: Governed) -> str:
     return f"The meter{f' {meter}' if meter else ''} read {number(power_w)}{_SPACE}W{speed}."
 
 
+def named_bounds(found: Governed) -> list[Bound]:
+    """The bounds where they are told by name: several, or one on a percentile."""
+    bounds = found.summary.bounds if found.summary else []
+    alone = len(bounds) == 1 and bounds[0].statistic == "mean"
+    return [] if alone else bounds
+
+
+def _of_bound(bound: Bound, shadow: bool) -> str:
+    broke = "would have broken" if shadow else "broke"
+    text = f"It {broke} its bound {bound.bound} in {count(bound.windows_over)}"
+    text += f" of {count(bound.windows)} windows"
+    if bound.requests_over_share is not None and bound.statistic != "mean":
+        text += f", with {percent(bound.requests_over_share, 2)} of their requests above it"
+    if bound.kept is False and bound.bound.endswith(" run"):
+        text += ", and would not have kept" if shadow else ", and did not keep"
+        text += " it over the run"
+    return f"{text} {ESTIMATE}." if shadow else f"{text}."
+
+
 def _bound(found: Governed) -> str:
+    if named := named_bounds(found):
+        return " ".join(_of_bound(bound, found.shadow) for bound in named)
     counted, broken = found.get("windows_bounded"), found.get("violations")
     if not counted:
         never = "would never have saved" if found.shadow else "never saved"
