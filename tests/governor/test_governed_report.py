@@ -165,6 +165,12 @@ def test_what_alternation_has_shown_is_told_and_is_no_doubt(tmp_path: Path) -> N
         "By turns with full speed, pacer saved 9.1 ± 0.8 W, 14.0 % of 65.0 W; mean latency "
         "+6.0 ± 2.0 % (12 pairs, 95 % intervals, measured by rapl:sum)."
     )
+    # Fewer requests take less power, whatever was set.
+    served = {**BY_TURNS, "requests_per_s_change": {"mean": -0.08, "half_width": 0.01}}
+    status = {**fake.summary(COUNT, mode="run"), "alternation": served, "power": power}
+    slower = fake.write(tmp_path / "slower", rows, mode="run", status=status)
+    told = phrases.by_turns(gather.gather(slower)).translate(PLAIN)
+    assert "; requests per second -8.0 ± 1.0 %: less was served, and part of the" in told
     # How it was made left that out.
     told = json.loads((result / "machine.json").read_text())
     told["options"] = ["--alternate", "600 s", "--governed-share", "50 %"]

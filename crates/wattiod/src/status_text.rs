@@ -291,7 +291,9 @@ fn alternation(found: &AlternationStatus, power: &PowerStatus) -> String {
         };
         let pair_s = found.stretch_s_governed + found.stretch_s_full_speed;
         return match found.latency_change {
-            Some(latency) => format!("{} ({pairs}; {why})", latency_words(latency)),
+            Some(latency) => {
+                format!("{}{} ({pairs}; {why})", latency_words(latency), requests_words(found))
+            }
             None => format!("{pairs} of {} so far; {why}", duration(pair_s)),
         };
     };
@@ -314,6 +316,7 @@ fn alternation(found: &AlternationStatus, power: &PowerStatus) -> String {
     if let Some(latency) = found.latency_change {
         let _ = write!(text, ", {}", latency_words(latency));
     }
+    text.push_str(&requests_words(found));
     let _ = write!(text, " (95 % intervals, {pairs}; power: {by})");
     text
 }
@@ -340,6 +343,18 @@ fn follower(knob: &FollowerStatus) -> String {
 
 fn latency_words(change: Interval) -> String {
     format!("mean latency {:+.1} % +- {:.1} %", 100.0 * change.mean, 100.0 * change.half_width)
+}
+
+/// What became of the load: who serves less draws less.
+fn requests_words(found: &AlternationStatus) -> String {
+    let Some(change) = found.requests_per_s_change else { return String::new() };
+    let (mean, half) = (100.0 * change.mean, 100.0 * change.half_width);
+    let fewer = if change.is_significant() && mean < 0.0 {
+        ": less was served, and part of the saving may be that"
+    } else {
+        ""
+    };
+    format!(", requests per second {mean:+.1} % +- {half:.1} %{fewer}")
 }
 
 /// A latency; one that the source cannot tell from none is not said to be none.
@@ -516,6 +531,19 @@ mod tests {
         assert!(text.starts_with(&format!("{told}\nover 2 h 2 min")), "{text}");
         assert!(page(&alternating(12, saved(0.8))).contains("saves 9.1 W +- 0.8 W"));
         let text = verdict(&alternating(12, saved(12.0)));
+        // Fewer requests take less power, whatever was set.
+        assert!(!text.contains("requests per second"), "{text}");
+        for (mean, told) in [
+            (-0.08, "requests per second -8.0 % +- 1.0 %: less was served, and part of the saving"),
+            (-0.008, "requests per second -0.8 % +- 1.0 % (95 % intervals"),
+            (0.08, "requests per second +8.0 % +- 1.0 % (95 % intervals"),
+        ] {
+            let mut status = alternating(12, saved(0.8));
+            let change = Some(Interval { mean, half_width: 0.01 });
+            status.alternation.as_mut().unwrap().requests_per_s_change = change;
+            assert!(verdict(&status).contains(&format!("mean latency +6.0 % +- 2.0 %, {told}")));
+            assert!(page(&status).contains(told), "{}", page(&status));
+        }
         assert!(text.contains("no saving can be told from chance yet (9.1 W +- 12.0 W"), "{text}");
         let text = verdict(&alternating(1, None));
         assert!(text.contains("1 pair of 20 min 0 s so far; an interval takes two"), "{text}");

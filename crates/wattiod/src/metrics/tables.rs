@@ -149,6 +149,16 @@ pub(super) const GAUGES: &[Metric] = &[
         value: |status| found(status, |found| Some(found.latency_change?.half_width)),
     },
     Metric {
+        name: "wattio_alternation_requests_change_ratio_mean",
+        help: "Requests per second under governing over those at full speed, less 1, by alternation.",
+        value: |status| found(status, |found| Some(found.requests_per_s_change?.mean)),
+    },
+    Metric {
+        name: "wattio_alternation_requests_change_ratio_half_width",
+        help: "Half the width of its 95 % interval.",
+        value: |status| found(status, |found| Some(found.requests_per_s_change?.half_width)),
+    },
+    Metric {
         name: "wattio_step_seconds_mean",
         help: "Mean time that the daemon takes for a step.",
         value: |status| seconds(status.own.step_us_mean),

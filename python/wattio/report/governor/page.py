@@ -110,6 +110,7 @@ def _of_alternation(found: Governed) -> list[tuple[str, str, str]]:
     if by_turns is None or found.summary is None:
         return []
     saved, latency, pairs = by_turns.power_w_saved, by_turns.latency_change, by_turns.pairs
+    requests = by_turns.requests_per_s_change
     meter = found.summary.power.meter or "the meter"
     by = "estimate, power model" if by_turns.power_is_estimate else f"measured, {meter}"
     interval = f"95 % interval over {count(pairs)} pairs with full speed"
@@ -125,6 +126,11 @@ def _of_alternation(found: Governed) -> list[tuple[str, str, str]]:
         (
             "mean latency above full speed, by turns",
             f"{100 * latency.mean:+.1f} ± {100 * latency.half_width:.1f} %" if latency else "",
+            f"measured; {interval}",
+        ),
+        (
+            "requests per second above full speed, by turns",
+            f"{100 * requests.mean:+.1f} ± {100 * requests.half_width:.1f} %" if requests else "",
             f"measured; {interval}",
         ),
     ]

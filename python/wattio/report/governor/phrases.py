@@ -78,6 +78,12 @@ def by_turns(found: Governed) -> str:
     if latency is not None:
         change = f"{100 * latency.mean:+.1f} ± {100 * latency.half_width:.1f}{_SPACE}%"
         text += f"; mean latency {change}"
+    requests = shown.requests_per_s_change
+    if requests is not None:
+        change = f"{100 * requests.mean:+.1f} ± {100 * requests.half_width:.1f}{_SPACE}%"
+        text += f"; requests per second {change}"
+        if -requests.mean > requests.half_width:
+            text += ": less was served, and part of the saving may be that"
     meter = found.summary.power.meter or "the meter"
     by = "an estimate by the power model" if shown.power_is_estimate else f"measured by {meter}"
     return f"By turns with full speed, {text} ({count(shown.pairs)} pairs, 95 % intervals, {by})."
