@@ -49,8 +49,10 @@ pub struct BoundAccount {
     pub value_us_sum: f64,
     /// Sum over the requests of the window's limit, in microseconds.
     pub limit_us_sum: f64,
-    /// Sum over the requests of the statistic at full speed, in microseconds, if known.
+    /// Sum over the requests of the statistic at full speed, in microseconds, where that is known.
     pub full_speed_us_sum: f64,
+    /// Sum over these requests of their window's own statistic, in microseconds.
+    pub compared_us_sum: f64,
 }
 
 impl Account {
@@ -120,6 +122,7 @@ impl BoundAccount {
             value_us_sum: 0.0,
             limit_us_sum: 0.0,
             full_speed_us_sum: 0.0,
+            compared_us_sum: 0.0,
         }
     }
 
@@ -143,7 +146,10 @@ impl BoundAccount {
         self.requests_over = self.requests_over.zip(above).map(|(sum, above)| sum + above);
         self.value_us_sum += value_us * weight;
         self.limit_us_sum += limit_us * weight;
-        self.full_speed_us_sum += full_speed_us.unwrap_or(0.0) * weight;
+        if let Some(full_speed_us) = full_speed_us {
+            self.full_speed_us_sum += full_speed_us * weight;
+            self.compared_us_sum += value_us * weight;
+        }
     }
 
     fn repeat(&mut self, before: &Self, times: u64) {
@@ -156,6 +162,7 @@ impl BoundAccount {
         self.value_us_sum = more(self.value_us_sum, before.value_us_sum);
         self.limit_us_sum = more(self.limit_us_sum, before.limit_us_sum);
         self.full_speed_us_sum = more(self.full_speed_us_sum, before.full_speed_us_sum);
+        self.compared_us_sum = more(self.compared_us_sum, before.compared_us_sum);
     }
 
     /// The share of judged windows that were over the limit.
@@ -178,10 +185,10 @@ impl BoundAccount {
         (self.limit_us_sum > 0.0).then(|| self.value_us_sum / self.limit_us_sum)
     }
 
-    /// The growth of the statistic over full speed, over all judged windows, if known.
+    /// The growth of the statistic over full speed, over the judged windows in which that is known.
     #[must_use]
     pub fn loss(&self) -> Option<f64> {
-        (self.full_speed_us_sum > 0.0).then(|| self.value_us_sum / self.full_speed_us_sum - 1.0)
+        (self.full_speed_us_sum > 0.0).then(|| self.compared_us_sum / self.full_speed_us_sum - 1.0)
     }
 
     /// Whether the promise was kept; `None` if nothing was judged. A quantile over the run is kept
@@ -266,6 +273,17 @@ mod tests {
             assert_eq!((account.windows, account.windows_over), (1, 0), "{text}");
             assert_eq!((account.loss(), account.is_kept()), (Some(0.0), Some(true)), "{text}");
         }
+    }
+
+    /// Windows before a law knew full speed were a loss of all that they took.
+    #[test]
+    fn a_limit_that_is_a_time_is_judged_without_full_speed_and_the_loss_is_not() {
+        let mut account = BoundAccount::new("mean 150 us run".parse().unwrap());
+        account.judge_against(&window(100, 100.0, 0), None);
+        assert_eq!((account.windows, account.is_kept(), account.loss()), (1, Some(true), None));
+        account.judge_against(&window(100, 110.0, 0), Some(100.0));
+        assert!((account.loss().unwrap() - 0.1).abs() < 1e-12, "{account:?}");
+        assert!((account.ratio().unwrap() - 0.7).abs() < 1e-12, "{account:?}");
     }
 
     #[test]

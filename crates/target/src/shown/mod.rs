@@ -136,9 +136,10 @@ pub struct Counts {
     pub violations: u64,
     /// Loss of the mean latency, over all requests of windows with a known bound on it.
     pub loss_mean: Option<f64>,
-    /// Sum of the latencies of these requests, so that the loss of any stretch can be told.
+    /// Sum of the latencies of those requests of which it is known what they would have taken at full
+    /// speed, so that the loss of any stretch can be told.
     pub bounded_latency_us_sum: f64,
-    /// Sum of what they would have taken at full speed, where that is known.
+    /// Sum of what they would have taken at full speed.
     pub bounded_full_speed_us_sum: f64,
     /// Requests that were answered.
     pub requests: u64,
@@ -378,7 +379,7 @@ impl<R: Reactors> Governing<R> {
             windows_bounded: bound.map_or(0, |bound| bound.windows),
             violations: bound.map_or(0, |bound| bound.windows_over),
             loss_mean: law.on_mean().and_then(BoundAccount::loss),
-            bounded_latency_us_sum: law.on_mean().map_or(0.0, |mean| mean.value_us_sum),
+            bounded_latency_us_sum: law.on_mean().map_or(0.0, |mean| mean.compared_us_sum),
             bounded_full_speed_us_sum: law.on_mean().map_or(0.0, |mean| mean.full_speed_us_sum),
             requests: law.requests,
             reactors_on_s: self.reactors_on_s,
