@@ -106,13 +106,13 @@ const METRICS: &[Metric<Shown>] = &[
     ),
     (
         "wattio_windows_bounded",
-        "Windows while saving with requests and a known bound.",
+        "Windows while saving with requests and a known first bound.",
         Kind::Counter,
         |shown| count(shown.counts.windows_bounded),
     ),
     (
         "wattio_violations",
-        "Of the bounded windows, those whose mean latency was above the bound.",
+        "Of the bounded windows, those above the first bound.",
         Kind::Counter,
         |shown| count(shown.counts.violations),
     ),
