@@ -157,6 +157,35 @@ def test_what_can_never_fit_is_refused_and_the_step_can_go_on(
     assert found(tmp_path / "dumps") == {0: []}
 
 
+def test_a_step_has_all_that_was_put_deferred_before_it_is_called_whole(
+    configure: Configure, meeting: Path, tmp_path: Path
+) -> None:
+    """The end of the step let go of all that was deferred, though a part of it did not fit.
+
+    Called again, it ended a step without those blocks, which was whole.
+    """
+    rank, data = Rank(configure(buffer="256 KiB"), meeting), np.arange(1 << 20, dtype="f8")
+    for name, count in (("a", 100), ("large", 1 << 20), ("held", 20000), ("late", 20000)):
+        rank.declare(name, (count,))
+    rank.begin(0)
+    rank.put("a", data[:100], DEFERRED)
+    with pytest.raises(Failed, match="variable large: 8388608 B are more than") as told:
+        rank.put("large", data, DEFERRED)
+    assert told.value.code == INPUT
+    rank.allocate("held", (20000,))[...] = 1.0
+    rank.put("late", data[:20000], DEFERRED)
+    for _ in range(2):
+        with pytest.raises(Failed, match="variable late: the blocks of this step that are alloc"):
+            rank.call("end_step", rank.handle)
+    rank.commit("held")
+    rank.end()
+    rank.close()
+    assert found(tmp_path / "dumps") == {0: []}
+    with h5py.File(tmp_path / "dumps" / "dump-00000000" / "fields.h5") as file:
+        assert sorted(file) == ["a", "held", "late"]
+        assert np.array_equal(file["late/000000"][:], data[:20000])
+
+
 def test_the_oldest_step_gives_way_where_that_is_wanted(
     configure: Configure, meeting: Path, tmp_path: Path
 ) -> None:

@@ -116,7 +116,9 @@ int wattio_io_begin_step(wattio_io *io, int64_t step);
  */
 int wattio_io_number_step(wattio_io *io, int64_t step);
 
-/* Hand over a variable's block by copying it. `data` may be NULL if the block has no elements. */
+/* Hand over a variable's block by copying it. `data` may be NULL if the block has no elements. A block that
+ * is larger than the rank's share of the buffer is refused, in either mode; the step goes on without it.
+ */
 int wattio_io_put(wattio_io *io, int64_t variable, const void *data, int mode);
 
 /* Get memory for a variable's block that the writer shares, so that nothing is copied. Commit the block when
@@ -134,7 +136,9 @@ int wattio_io_keep_memory(wattio_io *io, wattio_io_memory **kept);
 void wattio_io_free_memory(wattio_io_memory *kept);
 
 /* End the step. WATTIO_IO_STEP_FAILED reports a step, usually an earlier one, that did not reach its file and
- * that no call has reported yet; the current step is handed over all the same.
+ * that no call has reported yet; the current step is handed over all the same. With WATTIO_IO_INPUT the step
+ * has not ended, and has lost nothing: deferred data did not fit beside blocks that are not committed. Commit
+ * them and call again; keep the deferred data until then.
  */
 int wattio_io_end_step(wattio_io *io);
 

@@ -144,7 +144,7 @@ impl Client {
     ) -> Result<Room> {
         let (bytes, name) = (declared[which].bytes, &declared[which].variable.name);
         let head_bytes = 8 + declared[which].encoded.len() as u64;
-        check_share(name, bytes, self.data.capacity())?;
+        check_share(&declared[which], self.data.capacity())?;
         // Looked at once: what is done between two looks would be free for one of them alone.
         let done = self.slot.done();
         self.release(done);
@@ -320,6 +320,10 @@ impl Road for Client {
         self.attributes_max()
     }
 
+    fn check_share(&self, declared: &Declared) -> Result<()> {
+        check_share(declared, self.data.capacity())
+    }
+
     fn reserve(
         &mut self,
         open: &mut Open,
@@ -439,7 +443,8 @@ fn outside() -> Error {
 /// # Errors
 ///
 /// `Input`.
-pub fn check_share(name: &str, bytes: u64, share: u64) -> Result<()> {
+pub fn check_share(declared: &Declared, share: u64) -> Result<()> {
+    let (bytes, name) = (declared.bytes, &declared.variable.name);
     if bytes <= share {
         return Ok(());
     }

@@ -174,6 +174,10 @@ impl Road for Far {
         self.attributes_max
     }
 
+    fn check_share(&self, declared: &Declared) -> Result<()> {
+        check_share(declared, self.share)
+    }
+
     fn reserve(
         &mut self,
         open: &mut Open,
@@ -181,7 +185,7 @@ impl Road for Far {
         which: usize,
         _: u64,
     ) -> Result<u64> {
-        check_share(&declared[which].variable.name, declared[which].bytes, self.share)?;
+        self.check_share(&declared[which])?;
         if self.buffers.len() < declared.len() {
             self.buffers.resize_with(declared.len(), Buffer::new);
         }

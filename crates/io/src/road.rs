@@ -68,6 +68,13 @@ pub trait Road: Send {
     /// Bytes that the attributes of a variable may take, and those of a step.
     fn attributes_max(&self) -> u64;
 
+    /// Whether a block can ever have room.
+    ///
+    /// # Errors
+    ///
+    /// `Input`.
+    fn check_share(&self, declared: &Declared) -> Result<()>;
+
     /// Room for a block of the open dump, and where it lies; sleeps until there is some.
     ///
     /// # Errors

@@ -243,6 +243,8 @@ impl Session {
             return Err(Error::Input(format!("variable {name}: data is NULL")));
         }
         if deferred {
+            // Told now: at the step's end, other blocks would go with it.
+            self.road.check_share(&self.declared[which])?;
             let current = self.begun()?;
             current.has[which] = true;
             current.deferred.push((which, data));
@@ -259,6 +261,9 @@ impl Session {
     ///
     /// # Errors
     ///
+    /// `Input` where what was put deferred has no room beside what is not committed: the step goes on, and
+    /// can be ended once that is.
+    ///
     /// `StepFailed` where a step, of before mostly, did not reach its file and no call has told yet;
     /// this step is handed over all the same, and the program may go on. `Host` where the writer has
     /// died.
@@ -270,12 +275,8 @@ impl Session {
     pub unsafe fn end_step(&mut self) -> Result<()> {
         self.timed(|session| {
             session.check_open()?;
-            for (which, data) in std::mem::take(&mut session.begun()?.deferred) {
-                session.begun()?.has[which] = false;
-                let at = session.place(which, true)?;
-                // SAFETY: as the caller has promised.
-                unsafe { session.copy(which, at, data)? };
-            }
+            // SAFETY: as the caller has promised.
+            unsafe { session.copy_deferred()? };
             let Some(mut current) = session.current.take() else { return Err(not_begun()) };
             let Current { step, ref attributes, .. } = current;
             let part = Part { declared: &session.declared, step, end: true, attributes };
@@ -469,6 +470,31 @@ impl Session {
         current.has[which] = true;
         self.report.bytes += self.declared[which].bytes;
         Ok(data)
+    }
+
+    /// Copy what was put deferred. What has no room stays deferred, with all that follows: the step does
+    /// not end without it.
+    ///
+    /// # Safety
+    ///
+    /// What was put deferred can be read.
+    #[allow(unsafe_code)]
+    unsafe fn copy_deferred(&mut self) -> Result<()> {
+        let deferred = std::mem::take(&mut self.begun()?.deferred);
+        for (at, &(which, data)) in deferred.iter().enumerate() {
+            self.begun()?.has[which] = false;
+            // SAFETY: as the caller has promised.
+            let copied =
+                self.place(which, true).and_then(|to| unsafe { self.copy(which, to, data) });
+            if copied.is_err() {
+                if let Some(current) = &mut self.current {
+                    current.has[which] = true;
+                    current.deferred = deferred[at..].to_vec();
+                }
+                return copied;
+            }
+        }
+        Ok(())
     }
 
     /// # Safety
