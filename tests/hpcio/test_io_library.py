@@ -34,7 +34,7 @@ from hpcio.io_library import (
     Rank,
     serve,
 )
-from hpcio.waiting import until
+from hpcio.waiting import HANGS_S, until
 
 Configure = Callable[..., Path]
 
@@ -184,6 +184,46 @@ def test_a_step_has_all_that_was_put_deferred_before_it_is_called_whole(
     with h5py.File(tmp_path / "dumps" / "dump-00000000" / "fields.h5") as file:
         assert sorted(file) == ["a", "held", "late"]
         assert np.array_equal(file["late/000000"][:], data[:20000])
+
+
+DAMARIS = """<simulation>
+  <architecture><dedicated cores="{cores}" nodes="0"/><buffer size="1048576"/></architecture>
+  <storage><store name="s" type="HDF5"><option key="FilesPath">{output}</option></store></storage>
+</simulation>
+"""
+
+
+@pytest.mark.parametrize(("cores", "approach"), [(0, "tp"), (1, "dc:1")])
+def test_the_approach_of_a_damaris_file_holds_at_a_path_and_is_recorded(
+    cores: int, approach: str, meeting: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer read TOML alone, and recorded `tp` as `dc:1`."""
+    # Such a file names no HDF5 library: that of the machine is taken.
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    (tmp_path / "libhdf5.so").symlink_to(io_library.hdf5())
+    config = tmp_path / "d.xml"
+    config.write_text(DAMARIS.format(cores=cores, output=tmp_path / "dumps"))
+    line = [str(io_library.WRITER), "check", "--config", str(config)]
+    told = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert (told.returncode, told.stderr) == (0, "")
+    rank = Rank(config, meeting)
+    rank.declare("u", (4,))
+    rank.dump(3, u=np.ones(4))
+    assert rank.close()["approach"] == approach
+    dumps = inspect(tmp_path / "dumps")
+    assert [(dump.step, dump.problems, dump.approach) for dump in dumps] == [(3, [], approach)]
+
+
+def test_more_than_one_writer_at_a_path_is_refused_by_whoever_starts_first(
+    configure: Configure, meeting: Path
+) -> None:
+    config, words = configure(writers=2), "writers = 2 needs MPI; allowed with a path: 1"
+    with pytest.raises(Failed, match=words) as refusal:
+        Rank(config, meeting)
+    assert refusal.value.code == INPUT
+    line = [str(io_library.WRITER), "serve", "--config", str(config), "--ranks", "2", str(meeting)]
+    told = subprocess.run(line, capture_output=True, text=True, check=False, timeout=HANGS_S)
+    assert (told.returncode, told.stderr) == (2, f"wattio-io-writer: {words}\n")
 
 
 def test_the_oldest_step_gives_way_where_that_is_wanted(

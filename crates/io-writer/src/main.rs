@@ -49,7 +49,7 @@ enum What {
     Serve(ServeArguments),
     /// Check whether a configuration can be used on this machine, including its HDF5 library.
     Check {
-        /// The configuration.
+        /// The configuration: TOML, or a Damaris file (.xml).
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
     },
@@ -57,7 +57,7 @@ enum What {
 
 #[derive(Args)]
 struct ServeArguments {
-    /// The configuration.
+    /// The configuration: TOML, or a Damaris file (.xml).
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
     /// How many ranks will connect.
@@ -89,7 +89,7 @@ fn main() {
 
 fn check(path: &std::path::Path) -> i32 {
     let usable = || -> Result<(), String> {
-        let config = Config::read(path).map_err(|error| error.to_string())?;
+        let (config, _) = Config::read_any(path).map_err(|error| error.to_string())?;
         load(&config)?;
         Output::new(&config.output).try_out()?;
         config.program.as_deref().map_or(Ok(()), runs)
@@ -161,14 +161,15 @@ fn serve_path(arguments: &ServeArguments) -> i32 {
     let input = |text: String| (true, text);
     let machine = |text: String| (false, text);
     let run = || -> Result<i32, (bool, String)> {
-        let config = Config::read(&arguments.config).map_err(|error| input(error.to_string()))?;
+        let config =
+            Config::read_for_path(&arguments.config).map_err(|error| input(error.to_string()))?;
         if !(1..=4096).contains(&arguments.ranks) {
             return Err(input(format!("--ranks {}; allowed: 1 to 4096", arguments.ranks)));
         }
         let clients: Vec<usize> = (0..arguments.ranks).collect();
         let job = Job {
             id: random_hex(16).map_err(|error| machine(error.to_string()))?,
-            approach: "dc:1".to_owned(),
+            approach: config.approach_text(),
             process: arguments.ranks,
             share: config.buffer.value() as u64 / arguments.ranks as u64,
             computing: clients.clone(),

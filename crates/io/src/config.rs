@@ -138,6 +138,26 @@ impl Config {
         Self::read(path).map(|config| (config, None))
     }
 
+    /// As `read_any`, for ranks of one node that meet their one writer at a path: who starts first, a rank
+    /// or the writer, reads the same.
+    ///
+    /// # Errors
+    ///
+    /// As `read_any`; `Input` for what needs MPI.
+    pub fn read_for_path(path: &Path) -> Result<Self> {
+        let (config, _) = Self::read_any(path)?;
+        match (config.approach, config.writers) {
+            (Approach::Dn, _) => Err(Error::Input(
+                "approach = \"dn\" needs MPI; allowed with a path: tp, dc".to_owned(),
+            )),
+            (Approach::Dc, 2..) => Err(Error::Input(format!(
+                "writers = {} needs MPI; allowed with a path: 1",
+                config.writers
+            ))),
+            _ => Ok(config),
+        }
+    }
+
     /// Read the `[hpcio]` table of a TOML file.
     ///
     /// # Errors
@@ -260,6 +280,34 @@ mod tests {
             let told = Config::parse(text).unwrap_err().to_string();
             assert!(words.iter().all(|word| told.contains(word)), "{text:?}: {told}");
             assert!(!told.contains('\n'), "{told:?}");
+        }
+    }
+
+    /// The writer read TOML alone, took `tp` for `dc:1`, and two writers for one.
+    #[test]
+    fn at_a_path_one_writer_serves_what_either_kind_of_file_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |name: &str, text: String| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            Config::read_for_path(&path)
+                .map(|config| config.approach_text())
+                .map_err(|error| error.to_string())
+        };
+        let xml = |cores: usize, nodes: usize| {
+            format!(
+                "<simulation><architecture><dedicated cores=\"{cores}\" nodes=\"{nodes}\"/>\
+                 </architecture></simulation>"
+            )
+        };
+        for (name, text, found) in [
+            ("a.xml", xml(0, 0), Ok("tp")),
+            ("a.xml", xml(1, 0), Ok("dc:1")),
+            ("a.xml", xml(2, 0), Err("writers = 2 needs MPI; allowed with a path: 1")),
+            ("a.xml", xml(0, 1), Err("approach = \"dn\" needs MPI; allowed with a path: tp, dc")),
+            ("a.toml", "[hpcio]\napproach = \"tp\"\nwriters = 2\n".to_owned(), Ok("tp")),
+        ] {
+            assert_eq!(read(name, text.clone()), found.map(str::to_owned).map_err(str::to_owned));
         }
     }
 

@@ -393,19 +393,11 @@ pub fn open_path(
     ranks: usize,
     beside: Option<&Path>,
 ) -> Result<(Session, String)> {
-    let (config, _) = Config::read_any(file)?;
+    let config = Config::read_for_path(file)?;
     if ranks == 0 || rank >= ranks {
         return Err(Error::Input(format!("rank {rank} of {ranks}; allowed: 0 to ranks - 1")));
     }
-    let synchronous = match config.approach {
-        Approach::Tp => true,
-        Approach::Dc => false,
-        Approach::Dn => {
-            return Err(Error::Input(
-                "approach = \"dn\" needs MPI; allowed with a path: tp, dc".to_owned(),
-            ));
-        }
-    };
+    let synchronous = config.approach == Approach::Tp;
     let connect = || {
         let client = Client::connect(&Address::Path(path.to_owned()), rank, 0, config.when_full)?;
         // There is nobody to be ended: calls tell.
