@@ -19,6 +19,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from wattio.hpcio.assembly import assemble
 from wattio.hpcio.free_memory import available_bytes
 from wattio.hpcio.inspection import inspect
 
@@ -184,6 +185,39 @@ def test_a_step_has_all_that_was_put_deferred_before_it_is_called_whole(
     with h5py.File(tmp_path / "dumps" / "dump-00000000" / "fields.h5") as file:
         assert sorted(file) == ["a", "held", "late"]
         assert np.array_equal(file["late/000000"][:], data[:20000])
+
+
+def test_attributes_count_whichever_rank_sets_them(
+    configure: Configure, meeting: Path, tmp_path: Path
+) -> None:
+    """Those of the lowest rank alone did; the others were gone without a word."""
+    config = configure()
+    ranks = [Rank(config, meeting, rank, 3) for rank in range(3)]
+    for rank, one in enumerate(ranks):
+        one.declare("u", (2,), "f8", (6,), (2 * rank,))
+        one.declare("own", (1,))
+        one.begin(0)
+    for rank in (2, 1):
+        ranks[rank].attribute("u", "units", f"m/s of rank {rank}")
+        ranks[rank].attribute(None, "time", 0.5 * rank)
+    ranks[2].attribute(None, "name", "third")
+    ranks[2].attribute("own", "units", "K")
+    for one in ranks:
+        one.put("u", np.ones(2))
+        one.put("own", np.ones(1))
+        one.end()
+    io_library.close_all(ranks)
+    assert found(tmp_path / "dumps") == {0: []}
+    manifest = json.loads((tmp_path / "dumps" / "dump-00000000" / "manifest.json").read_text())
+    assert manifest["attributes"] == {"time": 0.5, "name": "third"}
+    with h5py.File(tmp_path / "dumps" / "dump-00000000" / "fields.h5") as file:
+        assert (file.attrs["time"], file.attrs["name"]) == (0.5, "third")
+        assert dict(file["u"].attrs) == {"units": "m/s of rank 1"}
+        assert dict(file["own/000002"].attrs) == {"units": "K"}
+    assert '<Time Value="0.5"/>' in (tmp_path / "dumps" / "dumps.xdmf").read_text()
+    assemble(tmp_path / "dumps", 0, tmp_path / "one.h5")
+    with h5py.File(tmp_path / "one.h5") as file:
+        assert dict(file["u"].attrs) == {"units": "m/s of rank 1"}
 
 
 DAMARIS = """<simulation>

@@ -88,9 +88,7 @@ pub fn make(
                     add_part(&mut all, part)?;
                 }
                 let made = file.made_of(name, library.kind(kind), shape, &all)?;
-                for (key, value) in &first.attributes {
-                    part::set(&made, &vec![(key.clone(), value.clone())])?;
-                }
+                part::set(&made, &together(&blocks))?;
                 fields.push(Field { name: name.to_owned(), shape: shape.clone(), kind });
                 continue;
             }
@@ -100,7 +98,9 @@ pub fn make(
                 let kind = library.kind(kind);
                 let mut alone = library.virtual_(kind, &one.shape)?;
                 add(&mut alone, source, one, &vec![0; one.shape.len()])?;
-                file.made_of(&part::dataset_name(name, one.rank), kind, &one.shape, &alone)?;
+                let name = part::dataset_name(name, one.rank);
+                let made = file.made_of(&name, kind, &one.shape, &alone)?;
+                part::set(&made, &together(&[(source, one)]))?;
             }
         }
         file.close()?;
@@ -112,6 +112,21 @@ pub fn make(
         synced.map_err(|error| part::told(&path, error.raw_os_error().unwrap_or_default()))?;
     }
     Ok(fields)
+}
+
+/// The attributes of a variable, whichever ranks have set them: of values that differ, the lowest
+/// rank's counts.
+fn together(blocks: &[(&CStr, &Found)]) -> Attributes {
+    let mut all: BTreeMap<&String, (usize, &Value)> = BTreeMap::new();
+    for (_, block) in blocks {
+        for (name, value) in &block.attributes {
+            let known = all.entry(name).or_insert((block.rank, value));
+            if block.rank < known.0 {
+                *known = (block.rank, value);
+            }
+        }
+    }
+    all.into_iter().map(|(name, (_, value))| (name.clone(), value.clone())).collect()
 }
 
 /// Tell of the blocks of a part file that are a field's: what many of them fill together is a dataset there.

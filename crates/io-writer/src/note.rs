@@ -2,7 +2,24 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use std::collections::BTreeMap;
 use wattio_io::slot::Fate;
+
+/// Attributes by their names, each with the rank that has set it: the lowest, where several have.
+pub type Named = BTreeMap<String, (usize, serde_json::Value)>;
+
+/// Add what others have set.
+pub fn merge(
+    all: &mut Named,
+    others: impl IntoIterator<Item = (String, (usize, serde_json::Value))>,
+) {
+    for (name, found) in others {
+        let known = all.entry(name).or_insert_with(|| found.clone());
+        if found.0 < known.0 {
+            *known = found;
+        }
+    }
+}
 
 /// What a writer says first.
 #[derive(Debug, Serialize, Deserialize)]
@@ -30,7 +47,7 @@ pub struct Note {
     pub dropped: bool,
     /// Attributes of the step.
     #[serde(default)]
-    pub attributes: serde_json::Map<String, serde_json::Value>,
+    pub attributes: Named,
     /// Its blocks, as the manifest tells of them.
     pub blocks: Box<RawValue>,
 }
@@ -100,6 +117,16 @@ impl Incoming {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_attributes_that_differ_that_of_the_lowest_rank_counts() {
+        let set = |rank: usize, name: &str, value: &str| (name.to_owned(), (rank, value.into()));
+        let mut all = Named::new();
+        merge(&mut all, [set(2, "time", "two"), set(2, "only", "two")]);
+        merge(&mut all, [set(1, "time", "one")]);
+        merge(&mut all, [set(3, "time", "three")]);
+        assert_eq!(all, Named::from([set(1, "time", "one"), set(2, "only", "two")]));
+    }
 
     #[test]
     fn lines_come_in_any_pieces() {

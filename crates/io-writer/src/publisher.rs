@@ -7,7 +7,7 @@
 use crate::fields::{self, Found, Indexed};
 use crate::folder::{self, Output};
 use crate::hdf5::Hdf5;
-use crate::note::{Hello, Incoming, Note, Said, Settled};
+use crate::note::{self, Hello, Incoming, Named, Note, Said, Settled};
 use crate::part;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
@@ -324,7 +324,7 @@ impl<'a> Publisher<'a> {
             Some(errno) => part::told(&folder, errno),
             None => format!("{}: {error}", folder.display()),
         };
-        let attributes = &parts[0].2.attributes;
+        let attributes = together(parts);
         let mut content = json!({
             "wattio_hpcio": part::VERSION,
             "step": step,
@@ -352,7 +352,10 @@ impl<'a> Publisher<'a> {
         // Of all that stands before it.
         let crc32 = crc32fast::hash(content.as_bytes());
         content.push_str(&format!(",\"crc32\":{crc32}}}\n"));
-        let fields = config.fields.then(|| self.make_fields(&folder, step, parts)).transpose()?;
+        let fields = config
+            .fields
+            .then(|| self.make_fields(&folder, step, &attributes, parts))
+            .transpose()?;
         folder::put(&folder.join(folder::MANIFEST), content.as_bytes(), config.sync)
             .map_err(failed)?;
         if config.existing != Existing::Overwrite && self.output.whole(step).exists() {
@@ -375,6 +378,7 @@ impl<'a> Publisher<'a> {
         &self,
         folder: &std::path::Path,
         step: u64,
+        attributes: &serde_json::Map<String, serde_json::Value>,
         parts: &[(usize, Vec<usize>, Note)],
     ) -> Result<Vec<fields::Field>, String> {
         let mut found: Vec<(CString, Vec<Found>)> = Vec::new();
@@ -383,9 +387,7 @@ impl<'a> Publisher<'a> {
             let file = CString::new(part::file_name(*process)).map_err(|e| e.to_string())?;
             found.push((file, blocks));
         }
-        let attributes: Attributes = parts[0]
-            .2
-            .attributes
+        let attributes: Attributes = attributes
             .iter()
             .filter_map(|(name, value)| {
                 let value = match value {
@@ -489,6 +491,15 @@ impl AsFd for Publisher<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.events.as_fd()
     }
+}
+
+/// The attributes of a step, whichever ranks have set them.
+fn together(parts: &[(usize, Vec<usize>, Note)]) -> serde_json::Map<String, serde_json::Value> {
+    let mut all = Named::new();
+    for (_, _, note) in parts {
+        note::merge(&mut all, note.attributes.clone());
+    }
+    all.into_iter().map(|(name, (_, value))| (name, value)).collect()
 }
 
 /// Why a dump cannot take the place of one that is there.

@@ -8,7 +8,7 @@ use crate::clients::{Admitted, Client, Signals};
 use crate::folder::{Lock, Output};
 use crate::hdf5::Hdf5;
 use crate::member::Member;
-use crate::note::{Note, Said, Settled};
+use crate::note::{self, Named, Note, Said, Settled};
 use crate::part::{self, Fact, Origin, Part};
 use crate::publisher::{Publisher, exists};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -46,7 +46,7 @@ struct Dump<'a> {
     step: Option<u64>,
     part: Option<Part<'a>>,
     ended: Vec<bool>,
-    attributes: Option<(usize, serde_json::Map<String, serde_json::Value>)>,
+    attributes: Named,
     error: Option<String>,
     dropped: bool,
     bytes: u64,
@@ -59,7 +59,7 @@ impl Dump<'_> {
             step: None,
             part: None,
             ended: vec![false; clients],
-            attributes: None,
+            attributes: Named::new(),
             error: None,
             dropped: false,
             bytes: 0,
@@ -242,9 +242,8 @@ impl<'a> Server<'a> {
         let damaged = || "the shared memory is damaged: something has written over it".to_owned();
         let head = memory.read(entry.head, entry.head_bytes).ok_or_else(damaged)?;
         let (blocks, attributes) = block::decode(&head).map_err(|error| error.to_string())?;
-        if entry.end && dump.attributes.as_ref().is_none_or(|(rank, _)| client.rank < *rank) {
-            dump.attributes = Some((client.rank, part::as_json(&attributes)));
-        }
+        let set = part::as_json(&attributes).into_iter();
+        note::merge(&mut dump.attributes, set.map(|(name, value)| (name, (client.rank, value))));
         if dump.part.is_none() {
             dump.part = Some(self.begin(entry.step)?);
         }
@@ -299,8 +298,7 @@ impl<'a> Server<'a> {
         }
         let blocks = serde_json::value::to_raw_value(&facts).unwrap_or_else(|_| empty());
         let number = self.number;
-        let attributes = dump.attributes.map(|found| found.1).unwrap_or_default();
-        let (error, dropped) = (dump.error, dump.dropped);
+        let (error, dropped, attributes) = (dump.error, dump.dropped, dump.attributes);
         self.number += 1;
         if error.is_some() {
             self.lost = Some(number);

@@ -10,7 +10,7 @@ import h5py
 
 from wattio.errors import InputError, ResultError
 from wattio.files.whole import whole_file
-from wattio.hpcio import dumps, inspection, manifest, parts
+from wattio.hpcio import dumps, inspection, manifest, parts, whole_fields
 from wattio.hpcio.manifest import BlockFact, Manifest
 
 if TYPE_CHECKING:
@@ -54,15 +54,21 @@ def assemble(output: Path, step: int, target: Path) -> dict[str, tuple[int, ...]
     """
     source = folder(output, step)
     shapes: dict[str, tuple[int, ...]] = {}
+    found = manifest.read(source)
+    members: dict[str, list[BlockFact]] = {}
+    for fact in found.blocks:
+        if fact.global_shape is not None:
+            members.setdefault(fact.name, []).append(fact)
     try:
         with whole_file(target) as new, h5py.File(new, "w") as file:
-            file.attrs.update(manifest.read(source).attributes)
+            file.attrs.update(found.attributes)
             file.attrs.update({"wattio_hpcio": parts.VERSION, "step": step})
             for name, fact, data in _blocks(source):
                 if name not in shapes:
                     shapes[name] = fact.shape if fact.global_shape is None else fact.global_shape
                     file.create_dataset(name, shapes[name], fact.dtype)
-                    file[name].attrs.update(fact.attributes)
+                    those = [fact] if fact.global_shape is None else members[name]
+                    file[name].attrs.update(whole_fields.attributes(those))
                 file[name][... if fact.global_shape is None else parts.place(fact.block)] = data
     except (OSError, RuntimeError, ValueError) as error:
         raise ResultError(parts.explain(target, error)) from error

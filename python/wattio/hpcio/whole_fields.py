@@ -8,7 +8,7 @@ What many blocks of a part file fill together is a virtual dataset there, and a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ def _other(dataset: h5py.Dataset, those: list[tuple[str, BlockFact]]) -> str | N
         here = f"{dataset.dtype.str} {dataset.shape}"
         return f"is {here}, the manifest says {first.dtype} {shape}"
     if first.global_shape is not None and (
-        other := parts.difference(dataset.attrs, first.attributes)
+        other := parts.difference(dataset.attrs, attributes(fact for _, fact in those))
     ):
         return other
     wanted = {_wanted(file, fact) for file, fact in those if 0 not in fact.shape}
@@ -83,6 +83,17 @@ def _other(dataset: h5py.Dataset, those: list[tuple[str, BlockFact]]) -> str | N
         where = f"{name} of {file} at {start}"
         return f"{where} is missing" if wrong[0] in wanted else f"{where} is not in the manifest"
     return None
+
+
+def attributes(blocks: Iterable[BlockFact]) -> dict[str, float | str]:
+    """The attributes of a variable, whichever ranks have set them.
+
+    Of values that differ, the lowest rank's counts.
+    """
+    found: dict[str, float | str] = {}
+    for block in sorted(blocks, key=lambda block: block.rank, reverse=True):
+        found |= block.attributes
+    return found
 
 
 def _wanted(file: str, fact: BlockFact) -> Source:
