@@ -17,6 +17,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 from wattio import hpcio
+from wattio.errors import InputError
 from wattio.hpcio import DumpFailed, dumps, peers
 from wattio.hpcio.account import Account
 from wattio.hpcio.library import TYPES
@@ -138,6 +139,10 @@ def simulate(session: Session, task: dict[str, Any]) -> None:
         for kind in TYPES:
             session.allocate(kind, (4,), kind)[...] = every(kind)
         session.end_dump(0)
+    if "refused" in task:
+        with contextlib.suppress(InputError):
+            session.allocate("refused", (task["refused"],))
+            raise AssertionError("a block that can have no room was taken")
     if "large" in task:
         session.allocate("large", (task["large"],))
     for step in steps_of(task):

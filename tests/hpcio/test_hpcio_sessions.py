@@ -162,6 +162,22 @@ def test_what_cannot_be_is_told(tmp_path: Path) -> None:
     assert "variable large: 65544 B are more than this rank's share of the buffer" in told.stderr
 
 
+@pytest.mark.parametrize("approach", ["dc:1", "dn:1"])
+def test_a_block_that_can_have_no_room_is_refused_and_dumps_go_on(
+    tmp_path: Path, approach: str
+) -> None:
+    """With `dn` the end of the dump refused it, and no later dump could begin."""
+    per_node = 2 if approach == "dc:1" else 1
+    given = config(tmp_path / "dumps", approach, buffer="64 KiB", ranks_per_node=per_node)
+    told = account(launch(2, {"config": given, "steps": [0, 1], "refused": 8193}))
+    assert told["errors"] == {}
+    found = inspect(tmp_path / "dumps")
+    assert [(dump.step, dump.whole, dump.problems) for dump in found] == [
+        (step, True, []) for step in (0, 1)
+    ]
+    assert sorted(fields(tmp_path / "dumps", 0)) == ["rank/000000", "theta"]
+
+
 @pytest.fixture
 def alone(tmp_path: Path) -> Iterator[Session]:
     """A session of a single rank, which is this process."""

@@ -42,7 +42,7 @@ TYPES = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")
 
 _OK, _STEP_FAILED, _INPUT, _HOST, _TIMED_OUT = range(5)
 _STEP = -1
-_SYNC = 0
+_DEFERRED = 1
 _EXTENTS = POINTER(c_int64)
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "open_peers": (POINTER(Functions), c_char_p, POINTER(c_void_p)),
@@ -202,8 +202,11 @@ class Handle:
         return memory
 
     def put(self, variable: int, address: int) -> None:
-        """Copy a variable's block, which lies at an address of this process's memory."""
-        _call("put", self._handle, variable, address, _SYNC)
+        """Have a variable's block copied when the step ends.
+
+        It lies at an address of this process's memory, and stays there until then.
+        """
+        _call("put", self._handle, variable, address, _DEFERRED)
 
     def end_step(self) -> None:
         """End the step. Raises DumpFailed for steps of which no call has told."""

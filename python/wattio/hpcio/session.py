@@ -123,7 +123,8 @@ class Session:
         Its content is arbitrary. Where the block lies in the global field (`offset` within
         `global_shape`, in elements) goes into the file, so that the field can be put together; so
         do `attributes`, as its unit: {"units": "m/s"}. May block while the buffer is full, by the
-        policy. Raises InputError for a block that cannot be, or that is larger than the buffer.
+        policy. Raises InputError for a block that cannot be, or that is larger than the rank's share
+        of the buffer: then the dump goes on without it.
         """
         self._check_open()
         block, number = self._declared(name, shape, dtype, global_shape, offset)
@@ -180,6 +181,8 @@ class Session:
             held = self._held.get(block.name)
             if held is None or (held.shape, held.dtype.str) != (block.shape, block.dtype):
                 held = self._held[block.name] = np.empty(block.shape, block.dtype)
+            # Read when the step ends, and refused now if it can have no room.
+            self._handle.put(number, held.ctypes.data)
             return held
         lent = self._handle.allocate(number, block.bytes)
         return np.ndarray(block.shape, block.dtype, memoryview(lent))
@@ -210,9 +213,6 @@ class Session:
         self._last = step
         began_s = time.monotonic()
         try:
-            if self._sent:
-                for name, (_, data) in handed.items():
-                    self._handle.put(self._known[name][2], data.ctypes.data)
             self._handle.end_step()
         finally:
             record.blocked_s += time.monotonic() - began_s
