@@ -154,6 +154,56 @@ def check(output: Path) -> None:
             assert file.attrs["time"] == pytest.approx(0.1 * step)
 
 
+TWICE = """
+cmake_minimum_required(VERSION 3.18)
+project(twice LANGUAGES C)
+add_subdirectory(one)
+add_subdirectory(other)
+"""
+
+ONE_OF_TWO = """
+{mpi}
+find_package(wattio_io REQUIRED)
+add_executable({name} main.c)
+target_link_libraries({name} PRIVATE {target})
+"""
+
+
+def cmake(source: Path, build: Path, *options: str, path: str | None = None) -> str:
+    """Configure and build; what CMake says."""
+    given = [f"-DCMAKE_PREFIX_PATH={io_library.PREFIX}", "-DMPI_C_COMPILER=mpicc.openmpi"]
+    told = ""
+    for line in (["-S", str(source), "-B", str(build), *given, *options], ["--build", str(build)]):
+        ran = subprocess.run(
+            ["cmake", *line],
+            env={**os.environ, "PATH": path or os.environ["PATH"]},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=BUILDS_S,
+        )
+        assert ran.returncode == 0, ran.stderr
+        told += ran.stdout
+    return told
+
+
+@pytest.mark.parametrize("first", ["wattio_io::wattio_io", "wattio_io::mpi"])
+def test_two_directories_of_a_project_may_ask_for_the_package(first: str, tmp_path: Path) -> None:
+    """The second asked to make the library's own targets again, or had none for MPI."""
+    (tmp_path / "CMakeLists.txt").write_text(TWICE)
+    for name, target in (("one", first), ("other", "wattio_io::damaris")):
+        mpi = "" if target == "wattio_io::wattio_io" else "find_package(MPI REQUIRED COMPONENTS C)"
+        (tmp_path / name).mkdir()
+        text = ONE_OF_TWO.format(name=name, mpi=mpi, target=target)
+        (tmp_path / name / "CMakeLists.txt").write_text(text)
+        header = "wattio_io.h" if name == "one" else "Damaris.h"
+        main = f'#include "{header}"\nint main(void) {{ return !wattio_io_version(); }}\n'
+        (tmp_path / name / "main.c").write_text(main)
+    cmake(tmp_path, tmp_path / "build")
+    for name in ("one", "other"):
+        assert subprocess.run([tmp_path / "build" / name / name], check=False).returncode == 0
+
+
 DAMARIS = """
 #include "Damaris.h"
 #include <stdlib.h>
