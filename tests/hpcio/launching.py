@@ -35,6 +35,17 @@ def environment() -> dict[str, str]:
     }
 
 
+def path_without(folder: Path, *words: str) -> str:
+    """A PATH that has all programs of this one's but those whose names have one of the words."""
+    folder.mkdir()
+    for place in os.environ["PATH"].split(os.pathsep):
+        for program in Path(place).glob("*"):
+            own = folder / program.name
+            if not any(word in program.name for word in words) and not own.is_symlink():
+                own.symlink_to(program)
+    return str(folder)
+
+
 def command(ranks: int, task: dict[str, Any], program: Path = PROGRAM) -> list[str]:
     """The launcher's command line for so many ranks of a program with a task."""
     return line(ranks, str(program), json.dumps(task))

@@ -17,7 +17,7 @@ from wattio.hpcio.assembly import assemble
 from wattio.hpcio.inspection import inspect
 
 from hpcio import io_library, launching
-from hpcio.launching import environment
+from hpcio.launching import environment, path_without
 from hpcio.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -92,6 +92,22 @@ def test_programs_write_the_same_fields_by_configuration_alone(
     ran = built.run(program, configure(tmp_path, approach))
     assert ran.returncode == 0, ran.stderr
     check(tmp_path / "dumps")
+
+
+def test_the_example_that_is_written_for_damaris_runs(
+    built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine_hdf5(tmp_path, monkeypatch)
+    description = shutil.copy(EXAMPLES / "damaris.xml", tmp_path)
+    ran = built.start("damaris", Path(description))
+    assert ran.returncode == 0, ran.stderr
+    dumps = inspect(tmp_path / "dumps")
+    assert [(dump.step, dump.problems, dump.approach) for dump in dumps] == [
+        (step, [], "dc:1") for step in range(4)
+    ]
+    with h5py.File(tmp_path / "dumps" / "dump-00000003" / "fields.h5") as file:
+        assert np.array_equal(file["wind.u"][:, 0], 300 + np.arange(24.0))
+        assert file["wind.u"].shape == (24, 20)
 
 
 @pytest.mark.parametrize("approach", ["tp", "dc", "dn"])
@@ -202,6 +218,15 @@ def test_two_directories_of_a_project_may_ask_for_the_package(first: str, tmp_pa
     cmake(tmp_path, tmp_path / "build")
     for name in ("one", "other"):
         assert subprocess.run([tmp_path / "build" / name / name], check=False).returncode == 0
+
+
+def test_the_examples_are_built_without_a_fortran_compiler(tmp_path: Path) -> None:
+    path = path_without(tmp_path / "bin", "fort", "f77", "f90", "f95")
+    told = cmake(EXAMPLES, tmp_path / "build", path=path)
+    assert "advect_f is left out" in told
+    built = {one.name for one in (tmp_path / "build").iterdir() if os.access(one, os.X_OK)}
+    assert {"advect_c", "alone", "damaris"} <= built
+    assert "advect_f" not in built
 
 
 DAMARIS = """
