@@ -170,3 +170,22 @@ def test_halos_are_no_holes_and_are_told(store: Made, capsys: pytest.CaptureFixt
     run("inspect", str(store.output), "--json")
     dumps = json.loads(capsys.readouterr().out)["dumps"]
     assert [one["step"] for one in dumps if one["notes"]] == [4]
+
+
+def test_what_the_manifest_does_not_name_is_noted(
+    store: Made, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A part file of another job beside those of a whole dump was passed over."""
+    folder = store.output / "dump-00000001"
+    shutil.copy(folder / "part-000000.h5", folder / "part-000007.h5")
+    (folder / "junk\x1b[2J").mkdir()
+    found = inspect(store.output)[0]
+    assert found.problems == []
+    assert found.notes == [
+        "junk\x1b[2J: is not in the manifest",
+        "part-000007.h5: is not in the manifest",
+    ]
+    run("inspect", str(store.output))
+    told = capsys.readouterr().out
+    assert "part-000007.h5: is not in the manifest" in told
+    assert "\x1b" not in told

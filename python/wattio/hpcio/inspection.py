@@ -112,6 +112,7 @@ def _whole(step: int, path: Path) -> Dump:
         )
     dump.problems += absent(found)
     dump.notes += shared(found)
+    dump.notes += unnamed(found, path)
     if wrong := whole_fields.problem(path, found):
         dump.problems.append(wrong)
     for part in found.parts:
@@ -145,6 +146,13 @@ def shared(found: Manifest) -> Iterator[str]:
     for (name, _), those in _members(found).items():
         if count := sum(math.prod(one.shape) for one in those) - blocks.covered(those):
             yield f"{name}: blocks overlap by {count} elements; each is read once"
+
+
+def unnamed(found: Manifest, path: Path) -> Iterator[str]:
+    """What lies in a dump's folder and is none of its own files, such as another job's parts."""
+    own = {dumps.MANIFEST, whole_fields.FILE, *(part.file for part in found.parts)}
+    for name in sorted({one.name for one in path.iterdir()} - own):
+        yield f"{name}: is not in the manifest"
 
 
 def _members(found: Manifest) -> dict[tuple[str, tuple[int, ...]], list[Block]]:
