@@ -110,6 +110,30 @@ def test_the_example_that_is_written_for_damaris_runs(
         assert file["wind.u"].shape == (24, 20)
 
 
+def test_dedicated_nodes_of_a_damaris_file_write(
+    built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MPICH takes one machine for several nodes where it is told so; Open MPI has no such thing."""
+    machine_hdf5(tmp_path, monkeypatch)
+    monkeypatch.setenv("MPIR_CVAR_NUM_CLIQUES", "2")
+    text = (EXAMPLES / "damaris.xml").read_text()
+    assert 'nodes="0"' in text
+    description = tmp_path / "damaris.xml"
+    description.write_text(text.replace('nodes="0"', 'nodes="1"'))
+    ran = built.start("damaris", description)
+    if built.mpi == "openmpi":
+        assert ran.returncode != 0
+        assert "<dedicated>: of 1 nodes, 1 leave none to compute" in ran.stderr
+        return
+    assert ran.returncode == 0, ran.stderr
+    dumps = inspect(tmp_path / "dumps")
+    assert [(dump.step, dump.problems, dump.approach) for dump in dumps] == [
+        (step, [], "dn:1") for step in range(4)
+    ]
+    with h5py.File(tmp_path / "dumps" / "dump-00000003" / "fields.h5") as file:
+        assert np.array_equal(file["wind.u"][:, 0], 300 + np.arange(16.0))
+
+
 @pytest.mark.parametrize("approach", ["tp", "dc", "dn"])
 def test_so_does_the_one_in_python(approach: str, tmp_path: Path) -> None:
     given = map(str, (EXAMPLES / "advect.py", configure(tmp_path, approach), STEPS[-1], 10))
@@ -232,6 +256,7 @@ def test_the_examples_are_built_without_a_fortran_compiler(tmp_path: Path) -> No
 DAMARIS = """
 #include "Damaris.h"
 #include <stdlib.h>
+#include <string.h>
 
 int main(int argc, char **argv)
 {
@@ -249,6 +274,16 @@ int main(int argc, char **argv)
         MPI_Comm_size(comm, &size);
         damaris_parameter_set("size", &size, sizeof size);
         damaris_parameter_get("columns", &columns, sizeof columns);
+        char title[8];
+        if (damaris_parameter_get("title", title, sizeof title) != DAMARIS_OK)
+            return 9;
+        if (strcmp(title, "a title") != 0 || damaris_parameter_get("title", title, 7) == DAMARIS_OK)
+            return 10;
+        if (damaris_parameter_set("title", "other", 6) != DAMARIS_OK)
+            return 11;
+        damaris_parameter_get("title", title, sizeof title);
+        if (strcmp(title, "other") != 0)
+            return 12;
         int64_t position[] = {rank * (12 / size), 0};
         damaris_set_position("wind/u", position);
         for (int step = 0; step < 3; step++) {
@@ -270,6 +305,10 @@ int main(int argc, char **argv)
                 return 8;
             if (damaris_write("none", &one) != DAMARIS_UNDEFINED_VARIABLE)
                 return 6;
+            if (damaris_write_block("dt", -1, &one) == DAMARIS_OK)
+                return 13;
+            if (damaris_write("log", "text") == DAMARIS_OK)
+                return 14;
             damaris_get_iteration(&iteration);
             if (iteration != step || damaris_end_iteration() != DAMARIS_OK)
                 return 7;
@@ -291,6 +330,8 @@ DESCRIPTION = """<?xml version="1.0"?>
   <data>
     <parameter name="size" type="int" value="1"/>
     <parameter name="columns" type="int" value="7"/>
+    <parameter name="title" type="string" value="a title"/>
+    <layout name="text" type="string" dimensions="1"/>
     <layout name="cells" type="double" dimensions="12/size,columns" global="12,columns"/>
     <layout name="one" type="float" dimensions="1"/>
     <layout name="halo" type="int" dimensions="6,5" ghosts="1:2,0:1" global="3*size,4"/>
@@ -298,6 +339,7 @@ DESCRIPTION = """<?xml version="1.0"?>
     <group name="wind"><variable name="u" layout="cells" unit="m/s"/></group>
     <variable name="dt" layout="one"/>
     <variable name="unused" layout="one" enabled="false"/>
+    <variable name="log" layout="text"/>
   </data>
   <storage><store name="s" type="HDF5"><option key="FilesPath">{output}</option></store></storage>
 </simulation>

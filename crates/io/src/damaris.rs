@@ -40,6 +40,8 @@ pub struct Description {
     output: Option<PathBuf>,
     fortran: bool,
     parameters: BTreeMap<String, Parameter>,
+    /// Parameters that are text, which programs give and take, and no extent depends on.
+    texts: BTreeMap<String, String>,
     layouts: BTreeMap<String, Layout>,
     variables: BTreeMap<String, Described>,
     /// Whether variables say where they are stored: then those that do not are written nowhere.
@@ -57,7 +59,8 @@ pub struct Parameter {
 
 #[derive(Clone, Debug)]
 struct Layout {
-    kind: Type,
+    /// `None` for text, which can be described and not be written.
+    kind: Option<Type>,
     dimensions: Vec<String>,
     global: Vec<String>,
     ghosts: Vec<(String, String)>,
@@ -168,6 +171,7 @@ impl Description {
             output: None,
             fortran: root.attribute("language") == Some("fortran"),
             parameters: BTreeMap::new(),
+            texts: BTreeMap::new(),
             layouts: BTreeMap::new(),
             variables: BTreeMap::new(),
             selective: false,
@@ -215,13 +219,18 @@ impl Description {
     ///
     /// `Input` where there is none of that name.
     pub fn parameter(&mut self, name: &str) -> Result<&mut Parameter> {
-        let known: Vec<String> = self.parameters.keys().cloned().collect();
+        let known: Vec<String> = self.parameters.keys().chain(self.texts.keys()).cloned().collect();
         self.parameters.get_mut(name).ok_or_else(|| {
             Error::Input(format!(
                 "parameter {name:?} is not known; there are: {}",
                 known.join(", ")
             ))
         })
+    }
+
+    /// A parameter that is text, if there is one of that name.
+    pub fn text(&mut self, name: &str) -> Option<&mut String> {
+        self.texts.get_mut(name)
     }
 
     /// A variable, by its name with those of its groups, `group/name`, as parameters are now.
@@ -232,6 +241,18 @@ impl Description {
     pub fn shape(&self, name: &str) -> Result<Shape> {
         let described = self.described(name)?;
         let layout = self.layout(name)?;
+        let stored = described.store.is_some() || !self.selective;
+        let kind = match layout.kind {
+            Some(kind) => kind,
+            // Of what is written nowhere nobody asks.
+            None if !(described.enabled && stored) => Type::Int8,
+            None => {
+                return Err(Error::Input(format!(
+                    "variable {name:?}: its layout {:?} is text, which is no type of data here",
+                    described.layout
+                )));
+            }
+        };
         let whole = (!layout.global.is_empty()).then(|| self.extents(name, &layout.global));
         let count = self.extents(name, &layout.dimensions)?;
         let (before, after): (Vec<String>, Vec<String>) = layout.ghosts.iter().cloned().unzip();
@@ -244,13 +265,13 @@ impl Description {
             )));
         }
         Ok(Shape {
-            kind: layout.kind,
+            kind,
             count,
             ghosts,
             whole: whole.transpose()?,
             attributes: described.attributes.clone(),
             enabled: described.enabled,
-            stored: described.store.is_some() || !self.selective,
+            stored,
         })
     }
 
@@ -340,19 +361,25 @@ impl Description {
             match one.tag_name().name() {
                 "parameter" => {
                     let (name, kind) = (named(one)?, kind(one)?);
-                    let text = one.attribute("value").unwrap_or("0").trim();
-                    // Texts, which no extent depends on, are left out.
-                    if let (Some(kind), Ok(value)) = (kind, text.parse()) {
-                        self.parameters.insert(name, Parameter { kind, value });
+                    let value = one.attribute("value");
+                    new(
+                        one,
+                        &name,
+                        self.parameters.contains_key(&name) || self.texts.contains_key(&name),
+                    )?;
+                    match (kind, value.unwrap_or("0").trim().parse()) {
+                        (Some(kind), Ok(value)) => {
+                            self.parameters.insert(name, Parameter { kind, value });
+                        }
+                        (Some(_), Err(_)) => {}
+                        (None, _) => {
+                            self.texts.insert(name, value.unwrap_or_default().to_owned());
+                        }
                     }
                 }
                 "layout" => {
-                    let name = named(one)?;
-                    let Some(kind) = kind(one)? else {
-                        return Err(Error::Input(format!(
-                            "<layout name=\"{name}\">: text is no type of data here"
-                        )));
-                    };
+                    let (name, kind) = (named(one)?, kind(one)?);
+                    new(one, &name, self.layouts.contains_key(&name))?;
                     let list = |key: &str| {
                         let text = one.attribute(key).unwrap_or_default();
                         let parts = text.split(',').map(|part| part.trim().to_owned());
@@ -382,6 +409,7 @@ impl Description {
                 }
                 "variable" => {
                     let name = format!("{prefix}{}", named(one)?);
+                    new(one, &name, self.variables.contains_key(&name))?;
                     let layout = one.attribute("layout").ok_or_else(|| {
                         Error::Input(format!("<variable name=\"{name}\">: has no layout"))
                     })?;
@@ -450,6 +478,16 @@ fn named(node: Node<'_, '_>) -> Result<String> {
     let element = node.tag_name().name();
     let name = node.attribute("name").filter(|name| !name.is_empty());
     name.map(str::to_owned).ok_or_else(|| Error::Input(format!("<{element}>: has no name")))
+}
+
+/// Refuse what is there already: which of the two is meant, nobody knows.
+fn new(node: Node<'_, '_>, name: &str, known: bool) -> Result<()> {
+    let element = node.tag_name().name();
+    if known {
+        Err(Error::Input(format!("<{element} name=\"{name}\">: is there twice")))
+    } else {
+        Ok(())
+    }
 }
 
 fn number(node: Node<'_, '_>, key: &str) -> Result<Option<usize>> {

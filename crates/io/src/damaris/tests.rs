@@ -87,6 +87,19 @@ fn what_is_wrong_is_named() {
         ("(W+1)*2", "V", "\"V\", which is no parameter"),
         ("(W+1)*2", "0-W", "is -96"),
         ("(W+1)*2", "W W", "not understood"),
+        ("name=\"size\"", "name=\"W\"", "<parameter name=\"W\">: is there twice"),
+        ("name=\"title\"", "name=\"W\"", "<parameter name=\"W\">: is there twice"),
+        ("name=\"one\"", "name=\"cells\"", "<layout name=\"cells\">: is there twice"),
+        (
+            "<variable name=\"n\"",
+            "<variable name=\"n\" layout=\"one\"/><variable name=\"n\"",
+            "\"n\">: is there twice",
+        ),
+        (
+            "type=\"double\" d",
+            "type=\"string\" d",
+            "its layout \"cells\" is text, which is no type",
+        ),
         ("<?xml version=\"1.0\"?>", "<!DOCTYPE a [<!ENTITY b \"c\">]>", "is not XML"),
     ] {
         let text = FILE.replace(from, to);
@@ -100,6 +113,22 @@ fn what_is_wrong_is_named() {
     }
     let found = Description::parse(FILE).unwrap();
     assert!(found.shape("u").unwrap_err().to_string().contains("there are: n, wind/at/u"));
+}
+
+/// A file was refused for a layout that nobody used, and text was left out of parameters.
+#[test]
+fn text_can_be_described_and_is_refused_where_it_is_written() {
+    let text =
+        FILE.replace("<layout name=\"one\" type=\"int\"", "<layout name=\"one\" type=\"string\"");
+    let mut found = Description::parse(&text).unwrap();
+    assert!(found.shape("wind/at/u").is_ok() && !found.shape("n").unwrap().enabled);
+    assert_eq!(found.text("title"), Some(&mut "a title".to_owned()));
+    assert_eq!(found.text("W"), None);
+    let used = text.replace(" enabled=\"false\"", "");
+    assert!(Description::parse(&used).unwrap().shape("n").is_err());
+    // One of the same name in another group is another one.
+    let other = FILE.replace("<variable name=\"n\"", "<variable name=\"u\"");
+    assert!(Description::parse(&other).unwrap().shape("u").is_ok());
 }
 
 proptest! {

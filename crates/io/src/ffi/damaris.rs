@@ -70,6 +70,7 @@ pub unsafe extern "C" fn wattio_io_damaris_defines(
             let name = text(name, "name")?;
             match parameter {
                 0 => damaris.description.check_variable(name),
+                _ if damaris.description.text(name).is_some() => Ok(()),
                 _ => damaris.description.parameter(name).map(|_| ()),
             }
         })
@@ -88,6 +89,9 @@ pub unsafe extern "C" fn wattio_io_damaris_parameter(
     unsafe {
         with_description(damaris, |damaris| {
             let name = text(name, "name")?;
+            if let Some(found) = damaris.description.text(name) {
+                return text_parameter(name, found, buffer.cast(), bytes, set != 0);
+            }
             let found = damaris.description.parameter(name)?;
             let size = found.kind.bytes() as usize;
             if buffer.is_null() || bytes < size {
@@ -127,7 +131,7 @@ pub unsafe extern "C" fn wattio_io_damaris_position(
             // SAFETY: as many as the variable has axes, as `wattio_damaris.h` asks.
             let mut position = std::slice::from_raw_parts(position, axes).to_vec();
             damaris.description.reorder(&mut position);
-            damaris.positions.insert(block_name(name, block), position);
+            damaris.positions.insert(block_name(name, block)?, position);
             Ok(())
         })
     }
@@ -185,7 +189,7 @@ pub unsafe extern "C" fn wattio_io_damaris_allocate(
         put(data, std::ptr::null_mut());
         with_block(damaris, io, name, |damaris, session, name, shape| {
             if !shape.stored {
-                let memory = damaris.unwritten.entry(block_name(name, block)).or_default();
+                let memory = damaris.unwritten.entry(block_name(name, block)?).or_default();
                 let bytes = |all: u64, one: &u64| all.checked_mul(*one);
                 let bytes = shape.count.iter().try_fold(shape.kind.bytes(), bytes);
                 let words = bytes.and_then(|bytes| usize::try_from(bytes.div_ceil(8)).ok());
@@ -247,7 +251,7 @@ fn declare(
     count: &[u64],
     shape: &Shape,
 ) -> Result<usize> {
-    let own = block_name(name, block);
+    let own = block_name(name, block)?;
     let offset = damaris.positions.get(&own).map(|position| {
         let one = |&at: &i64| {
             u64::try_from(at).map_err(|_| {
@@ -266,9 +270,47 @@ fn declare(
 }
 
 /// A variable's name in files, where groups are no groups.
-fn block_name(name: &str, block: i32) -> String {
-    let name = name.replace('/', ".");
-    if block == 0 { name } else { format!("{name}.{block}") }
+fn block_name(name: &str, block: i32) -> Result<String> {
+    let own = name.replace('/', ".");
+    match block {
+        0 => Ok(own),
+        1.. => Ok(format!("{own}.{block}")),
+        _ => Err(Error::Input(format!("variable {name:?}: block {block}: blocks begin at 0"))),
+    }
+}
+
+/// Get or set a parameter that is text, which ends with NUL in the program's memory.
+///
+/// # Safety
+///
+/// `buffer` is null, or has so many bytes.
+unsafe fn text_parameter(
+    name: &str,
+    found: &mut String,
+    buffer: *mut u8,
+    bytes: usize,
+    set: bool,
+) -> Result<()> {
+    let refuse = |told: String| Err(Error::Input(format!("parameter {name:?}: {told}")));
+    if buffer.is_null() || bytes == 0 || (!set && bytes <= found.len()) {
+        return refuse(format!("has {} B, and {bytes} are given", found.len() + 1));
+    }
+    if set {
+        // SAFETY: as the caller says.
+        let given = unsafe { std::slice::from_raw_parts(buffer, bytes) };
+        let given = given.split(|&byte| byte == 0).next().unwrap_or_default();
+        match std::str::from_utf8(given) {
+            Ok(text) => text.clone_into(found),
+            Err(_) => return refuse("is no UTF-8 text".to_owned()),
+        }
+        return Ok(());
+    }
+    // SAFETY: there is room for the text and a NUL.
+    unsafe {
+        std::ptr::copy_nonoverlapping(found.as_ptr(), buffer, found.len());
+        buffer.add(found.len()).write(0);
+    }
+    Ok(())
 }
 
 fn to_bytes(kind: Type, value: f64) -> [u8; 8] {
