@@ -6,6 +6,7 @@ use crate::config::Config;
 use crate::error::{Error, Result, host};
 use crate::job::{Account, Answer, Job, Lines};
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -100,6 +101,7 @@ impl Writer {
 pub struct PathWriter {
     child: Option<Child>,
     lines: Lines,
+    program: String,
 }
 
 impl Drop for PathWriter {
@@ -138,9 +140,25 @@ impl PathWriter {
             .arg(path)
             .stdin(Stdio::from(OwnedFd::from(its)));
         let child = command.spawn().map_err(|error| not_started(&command, &error))?;
+        let program = command.get_program().to_string_lossy().into_owned();
         // The command holds the writer's end, which would keep this one from seeing its end.
         drop(command);
-        Ok(Self { child: Some(child), lines: Lines::new(own) })
+        Ok(Self { child: Some(child), lines: Lines::new(own), program })
+    }
+
+    /// The program that was started.
+    pub fn program(&self) -> &str {
+        &self.program
+    }
+
+    /// End it, with what it has started itself: it serves nobody.
+    pub fn end(&mut self) {
+        let Some(mut child) = self.child.take() else { return };
+        if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let _ = child.kill();
+        let _ = child.wait();
     }
 
     /// Why it has ended, if it says so, or does so, within a time.
@@ -159,7 +177,10 @@ impl PathWriter {
             }
         }
         let status = self.child.as_mut()?.try_wait().ok().flatten()?;
-        Some(Error::Host(format!("the writer has ended with {status} (see what it printed)")))
+        Some(Error::Host(format!(
+            "the writer has ended with {status} (see what {} printed)",
+            self.program
+        )))
     }
 }
 

@@ -22,6 +22,16 @@ const ABORT: Duration = Duration::from_secs(3);
 /// How long to wait between two attempts to reach a writer that starts.
 const RETRY: Duration = Duration::from_millis(2);
 
+/// How long to wait for a writer at a path.
+struct Patience {
+    /// Until it is told who is waited for.
+    quiet: Duration,
+    /// Until it is given up.
+    all: Duration,
+}
+
+const PATIENCE: Patience = Patience { quiet: Duration::from_secs(5), all: crate::bell::START };
+
 /// An error as ranks tell each other.
 #[derive(Debug, Serialize, Deserialize)]
 struct Told {
@@ -420,36 +430,46 @@ pub fn open_path(
         .map_err(crate::error::kernel(&what))?;
     rustix::io::retry_on_intr(|| rustix::fs::flock(&held, FlockOperation::LockExclusive))
         .map_err(crate::error::kernel(&what))?;
-    let client =
-        connect().or_else(|_| start_and_connect(&connect, file, path, &config, ranks, beside));
+    let start = || PathWriter::start(path, file, &config, ranks, beside);
+    let client = connect().or_else(|_| start_and_connect(&connect, path, &start, &PATIENCE));
     // Only who waits needs it: those who come later find the socket.
     let _ = std::fs::remove_file(&lock);
     client.map(session)
 }
 
-/// Start a writer at a path, and reach it.
-fn start_and_connect(
-    connect: &dyn Fn() -> Result<Client>,
-    file: &Path,
+/// Start a writer at a path, and reach it; one that cannot be reached is ended.
+fn start_and_connect<T>(
+    connect: &dyn Fn() -> Result<T>,
     path: &Path,
-    config: &Config,
-    ranks: usize,
-    beside: Option<&Path>,
-) -> Result<Client> {
+    start: &dyn Fn() -> Result<PathWriter>,
+    patience: &Patience,
+) -> Result<T> {
     remove_stale(path)?;
-    let mut writer = PathWriter::start(path, file, config, ranks, beside)?;
-    let until = Instant::now() + crate::bell::START;
+    let mut writer = start()?;
+    let began = Instant::now();
+    let mut told = false;
     loop {
-        match connect() {
+        let error = match connect() {
             Ok(client) => return Ok(client),
-            Err(error) => {
-                if let Some(why) = writer.refusal(RETRY) {
-                    return Err(why);
-                }
-                if Instant::now() > until {
-                    return Err(error);
-                }
-            }
+            Err(error) => error,
+        };
+        if let Some(why) = writer.refusal(RETRY) {
+            return Err(why);
+        }
+        let (waited, program) = (began.elapsed(), writer.program());
+        if waited >= patience.all {
+            let limit = patience.all.as_secs();
+            let why = Error::Host(format!(
+                "the writer {program}, which was started, cannot be reached after {limit} s, and is \
+                 ended: {error}"
+            ));
+            writer.end();
+            return Err(why);
+        }
+        if waited >= patience.quiet && !told {
+            told = true;
+            let shown = path.display();
+            tell("wattio-io", &format!("waiting for {program} to serve at {shown}"));
         }
     }
 }

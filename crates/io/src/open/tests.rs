@@ -21,3 +21,34 @@ fn dedicated_nodes_are_counted_in_all_and_shared_by_those_that_compute() {
         assert_eq!(ratio(nodes, 2), Err(Error::Input(told)));
     }
 }
+
+/// The program went on, and the error was "No such file or directory" after a minute.
+#[test]
+fn a_program_that_does_not_serve_is_named_and_ended() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let (program, started) = (folder.path().join("program"), folder.path().join("started"));
+    let script = format!(
+        "#!/bin/sh\necho $$ > {0}.new && mv {0}.new {0}\nsleep 600 & wait\n",
+        started.display()
+    );
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = folder.path().join("socket");
+    let config = Config { program: Some(program.clone()), ..Config::default() };
+    let start = || PathWriter::start(&path, &folder.path().join("none"), &config, 1, None);
+    // It has begun before it is given up.
+    let late = Instant::now() + crate::client::tests::HANGS;
+    let connect = || {
+        while !started.exists() && Instant::now() < late {
+            std::thread::yield_now();
+        }
+        Err::<(), Error>(Error::Host("nobody is there".to_owned()))
+    };
+    let patience = Patience { quiet: Duration::ZERO, all: Duration::ZERO };
+    let told = start_and_connect(&connect, &path, &start, &patience).unwrap_err().to_string();
+    assert!(told.contains(&program.display().to_string()), "{told}");
+    assert!(told.ends_with("is ended: nobody is there"), "{told}");
+    let process = std::fs::read_to_string(&started).unwrap();
+    assert!(!Path::new("/proc").join(process.trim()).exists());
+}
