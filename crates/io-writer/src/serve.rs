@@ -5,7 +5,7 @@
 //! died, or a signal asks for the end, what was accepted is still written, within the grace.
 
 use crate::clients::{Admitted, Client, Signals};
-use crate::folder::{Lock, Output};
+use crate::folder::{self, Lock, Output};
 use crate::hdf5::Hdf5;
 use crate::member::Member;
 use crate::note::{self, Named, Note, Said, Settled};
@@ -68,6 +68,43 @@ impl Dump<'_> {
     }
 }
 
+/// Why dumps were lost: each cause is told once, with the first dump, and how many followed at the end.
+#[derive(Debug, Default)]
+struct Causes(Vec<Cause>);
+
+#[derive(Debug)]
+struct Cause {
+    /// What is the same for all dumps.
+    text: String,
+    first_step: u64,
+    more: u64,
+}
+
+impl Causes {
+    /// What to tell of a dump that is lost; nothing where others were lost alike.
+    fn first(&mut self, step: u64, text: &str) -> Option<String> {
+        // Paths have the folder's name.
+        let common = text.replace(&folder::name(step), "");
+        if let Some(known) = self.0.iter_mut().find(|one| one.text == common) {
+            known.more += 1;
+            return None;
+        }
+        self.0.push(Cause { text: common, first_step: step, more: 0 });
+        Some(format!("dump of step {step}: {text}"))
+    }
+
+    /// What to tell at the end.
+    fn rest(&self) -> Vec<String> {
+        let several = self.0.iter().filter(|one| one.more > 0);
+        several
+            .map(|Cause { first_step, more, .. }| {
+                let dumps = if *more == 1 { "dump was" } else { "dumps were" };
+                format!("{more} more {dumps} lost for the same reason as that of step {first_step}")
+            })
+            .collect()
+    }
+}
+
 /// A writer at work.
 pub struct Server<'a> {
     library: &'a Hdf5,
@@ -89,6 +126,7 @@ pub struct Server<'a> {
     looked: Cell<Instant>,
     /// The steps of the dumps that were ended, by their numbers.
     steps: Vec<u64>,
+    told: Causes,
     account: Account,
     lock: Option<Lock>,
     signals: Option<Signals>,
@@ -131,6 +169,7 @@ impl<'a> Server<'a> {
             deadline: Cell::new(None),
             looked: Cell::new(Instant::now()),
             steps: Vec::new(),
+            told: Causes::default(),
             account: Account::default(),
             lock,
             signals: None,
@@ -154,6 +193,7 @@ impl<'a> Server<'a> {
             self.sleep();
         }
         self.end();
+        self.told.rest().iter().for_each(|line| tell("wattio-io-writer", line));
         for client in &self.clients {
             // The kernel takes it back when this process ends: the account is told before.
             std::mem::forget(Arc::clone(client.slot.memory()));
@@ -340,7 +380,7 @@ impl<'a> Server<'a> {
             "ranks_expected": self.job.clients,
         });
         let path = self.output.partial(step).join(format!("part-{:06}.json", self.job.process));
-        let _ = crate::folder::put(&path, note.to_string().as_bytes(), self.job.config.sync);
+        let _ = folder::put(&path, note.to_string().as_bytes(), self.job.config.sync);
         let error = Some(text.to_owned());
         self.news.borrow_mut().push_back(Settled { number, step, dropped: false, error });
     }
@@ -386,7 +426,9 @@ impl<'a> Server<'a> {
             if let Some(text) = &settled.error {
                 // Once for the job: ranks are told, too.
                 if !matches!(&*self.line.borrow(), Line::Member(_)) {
-                    tell("wattio-io-writer", &format!("dump of step {}: {text}", settled.step));
+                    if let Some(line) = self.told.first(settled.step, text) {
+                        tell("wattio-io-writer", &line);
+                    }
                 }
                 self.account.failed.push((settled.step, text.clone()));
             } else if settled.dropped {
@@ -591,4 +633,23 @@ impl<'a> Server<'a> {
 
 fn empty() -> Box<RawValue> {
     RawValue::from_string("[]".to_owned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A job whose publishing writer had died told of each dump.
+    #[test]
+    fn a_cause_is_told_once_and_how_often_at_the_end() {
+        let mut causes = Causes::default();
+        let full = |step: u64| format!("dumps/{}.partial: the disk is full", folder::name(step));
+        let told: Vec<Option<String>> =
+            (3..6).map(|step| causes.first(step, &full(step))).collect();
+        let first = "dump of step 3: dumps/dump-00000003.partial: the disk is full";
+        assert_eq!(told, [Some(first.to_owned()), None, None]);
+        assert!(causes.first(6, "the writer that publishes dumps has died").is_some());
+        assert_eq!(causes.rest(), ["2 more dumps were lost for the same reason as that of step 3"]);
+        assert!(causes.first(7, &full(7)).is_none() && causes.rest()[0].starts_with("3 more"));
+    }
 }
