@@ -190,7 +190,23 @@ def test_left_overs_go_and_what_is_used_stays(tmp_path: Path) -> None:
 def test_a_segment_that_goes_while_it_is_looked_at_is_not_ours(tmp_path: Path) -> None:
     """A job that ended beside one that started once ended that one, too."""
     name = f"sm_segment.{socket.gethostname().partition('.')[0]}.0.1.0"
-    assert not leftovers._is_ours(tmp_path / name, 2000)
+    assert not leftovers._is_ours(tmp_path / name, 2000, named=True)
+
+
+def test_what_mpich_leaves_goes_by_owner_age_and_use(tmp_path: Path) -> None:
+    """Its names, such as mpich_shar_tmpK8KRnH, tell no host."""
+    names = [f"mpich_shar_tmp{word}" for word in ("K8KRnH", "young1", "mapped", "links2")]
+    for name in names[:3]:
+        (tmp_path / name).write_text("")
+        os.utime(tmp_path / name, (1000, 1000))
+    os.utime(tmp_path / names[1], (1990, 1990))
+    (tmp_path / names[3]).symlink_to(tmp_path / "other")
+    os.utime(tmp_path / names[3], (1000, 1000), follow_symlinks=False)
+    process = tmp_path / "proc" / "12"
+    process.mkdir(parents=True)
+    (process / "maps").write_text(f"7f00-7f01 rw-s 0 00:1 1 {tmp_path / names[2]}\n")
+    assert leftovers.remove(2000, tmp_path, tmp_path / "proc") == [tmp_path / names[0]]
+    assert sorted(path.name for path in tmp_path.glob("mpich*")) == sorted(names[1:])
 
 
 def test_an_account_counts_each_thing_once() -> None:

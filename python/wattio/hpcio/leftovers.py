@@ -1,7 +1,8 @@
 """What MPI jobs that were killed leave in `/dev/shm`.
 
 The memory that ranks share with writers has no name there. Open MPI's has, and stays where the
-launcher itself was killed.
+launcher itself was killed. MPICH's has one until all ranks have mapped it, and stays where they are
+killed before that.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ import stat
 from pathlib import Path
 
 SHARED = Path("/dev") / "shm"
-PATTERNS = ("sm_segment.*", "vader_segment.*")
-"""Open MPI's names, of version 5 and of those before."""
+OPENMPI = ("sm_segment.*", "vader_segment.*")
+"""Open MPI's names, of version 5 and of those before; the host is in them."""
+
+MPICH = ("mpich_shar_tmp*",)
+"""MPICH's, of version 4."""
 
 
 OLD_S = 60.0
@@ -27,7 +31,10 @@ def remove(now_s: float, shared: Path = SHARED, processes: Path = Path("/proc"))
     `now_s` is the time since 1970, in seconds.
     """
     candidates = [
-        path for pattern in PATTERNS for path in shared.glob(pattern) if _is_ours(path, now_s)
+        path
+        for pattern in OPENMPI + MPICH
+        for path in shared.glob(pattern)
+        if _is_ours(path, now_s, named=pattern in OPENMPI)
     ]
     if not candidates:
         return []
@@ -41,14 +48,17 @@ def remove(now_s: float, shared: Path = SHARED, processes: Path = Path("/proc"))
     return removed
 
 
-def _is_ours(path: Path, now_s: float) -> bool:
-    """Whether this user made it on this host, and long enough ago for all ranks to have it."""
+def _is_ours(path: Path, now_s: float, *, named: bool) -> bool:
+    """Whether this user made it on this host, and long enough ago for all ranks to have it.
+
+    `named`: the name tells the host. Where it does not, the folder's host it is.
+    """
     try:
         found = path.lstat()
     except OSError:
         # Another job has just ended, and taken it along.
         return False
-    made_here = f".{socket.gethostname().partition('.')[0]}." in path.name
+    made_here = not named or f".{socket.gethostname().partition('.')[0]}." in path.name
     own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
     return own and made_here and now_s - found.st_mtime > OLD_S
 
