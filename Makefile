@@ -29,9 +29,11 @@ run: needs $(UV) ## Set everything up, run the quickstart study, print its table
 build: needs $(UV) ## Build the native module and the Python environment.
 	@$(UV) sync --locked --quiet
 
-.PHONY: needs
+.PHONY: needs needs-of-library
 needs:
 	@packaging/needs.sh $(CARGO_NEEDED)
+needs-of-library:
+	@packaging/needs.sh $(CARGO_NEEDED) --library
 
 .tools/uv/bin/uv:
 	@echo "getting uv $(UV_VERSION) into .tools/"
@@ -77,7 +79,7 @@ lint: build ## Check formats, lints, types, arrows between rooms and the stub of
 	$(RUN) python -m mypy.stubtest wattio._core
 
 .PHONY: install-io
-install-io: needs ## Build libwattio_io and its writer; install them below PREFIX.
+install-io: needs-of-library ## Build libwattio_io and its writer; install them below PREFIX.
 	@test -n "$(PREFIX)" || { echo "say where: make install-io PREFIX=/opt/wattio-io" >&2; exit 2; }
 	cargo build --release --locked --quiet -p wattio-io -p wattio-io-writer
 	@packaging/install-io.sh "$${CARGO_TARGET_DIR:-target}/release" "$(PREFIX)"

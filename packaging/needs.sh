@@ -1,10 +1,13 @@
 #!/bin/sh
-# Looks for what wattio is built with: packaging/needs.sh CARGO_VERSION
+# Looks for what wattio is built with: packaging/needs.sh CARGO_VERSION [--library]
+#
+# With --library, for what libwattio_io and its writer are built with: no Python.
 #
 # Names the one `apt install` line that brings what is missing; as root on Debian it runs that line,
 # after saying so. Exit code 2 where something stays missing.
 set -u
 cargo_needed=$1
+what=${2:-all}
 
 have_cargo() {
     command -v cargo >/dev/null 2>&1 || return 1
@@ -19,8 +22,10 @@ have_python() {
 missing() {
     have_cargo || echo "cargo $cargo_needed or newer"
     command -v cc >/dev/null 2>&1 || echo "a C linker"
-    have_python || echo "Python 3.11 to 3.14 as python3"
-    python3 -c 'import venv, ensurepip' 2>/dev/null || echo "venv of python3"
+    if [ "$what" = all ]; then
+        have_python || echo "Python 3.11 to 3.14 as python3"
+        python3 -c 'import venv, ensurepip' 2>/dev/null || echo "venv of python3"
+    fi
     [ -s /etc/ssl/certs/ca-certificates.crt ] || [ ! -e /etc/debian_version ] || echo "certificates"
 }
 
@@ -32,7 +37,9 @@ cargo=cargo
 if [ -r /etc/os-release ] && grep -qE '^VERSION_CODENAME=(bookworm|trixie)' /etc/os-release; then
     cargo=cargo-web
 fi
-line="apt install make gcc ca-certificates python3-venv $cargo"
+python=
+[ "$what" = all ] && python=" python3-venv"
+line="apt install make gcc ca-certificates$python $cargo"
 
 echo "wattio needs $found; on Debian 12 and newer: $line" >&2
 if [ "$(id -u)" -ne 0 ] || [ ! -e /etc/debian_version ] || ! command -v apt-get >/dev/null; then
