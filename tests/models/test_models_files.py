@@ -187,6 +187,8 @@ def test_the_table_says_how_sure_it_is(place: Path, capsys: pytest.CaptureFixtur
     text = capsys.readouterr().out
     for part in ("predicted, not measured", "is the best in", "To be surer", "<architecture>"):
         assert part in text
+    # Of its runs the file tells no times: whoever has them is told of the line.
+    assert "run at two frequencies of output or more, a straight line" in " ".join(text.split())
 
 
 def test_known_runs_that_the_draws_miss_are_told(
@@ -208,6 +210,24 @@ def test_known_runs_that_the_draws_miss_are_told(
     assert text.count("outside: ") == len(told["outside"])
     assert text.count("reversed: ") == len(told["reversed"])
     assert "agree" not in text
+
+
+def test_where_a_straight_line_is_the_better_guide_is_told(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only `hpcio calibrate` did."""
+    with (place / "platform.toml").open("a") as file:
+        for approach, every in (("tp", 10), ("tp", 20), ("dc:1", 10)):
+            file.write(
+                f'[[observed]]\napproach = "{approach}"\niterations = 100\n'
+                f'output_every = {every}\noutput = "1 GiB"\ntime = "500 s"\n'
+                'origin = "measured"\nerror = 1\n'
+            )
+    assert advise("--draws", "1000", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["straight_line_possible"] == ["tp"]
+    assert advise("--draws", "1000") == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Times of tp are known at several frequencies of output: for the time at" in text
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,7 @@ def as_object(advice: Advice, platform: str, application: str) -> dict[str, Any]
         "draws": advice.draws,
         "seed": advice.seed,
         "observed": _agreement(advice.agreement),
+        "straight_line_possible": [str(one) for one in advice.lined],
         "sampling": None if advice.sampling is None else asdict(advice.sampling),
         "approaches": [
             {
@@ -234,6 +235,8 @@ def _show(advice: Advice, platform: str, application: str) -> None:
             console.print(f"{origin}: {', '.join(names)}", markup=False)
     if advice.agreement.runs:
         _show_agreement(advice.agreement)
+    if guide := _line_told(advice):
+        console.print(guide, markup=False)
     if advice.sampling is not None:
         console.print(f"Drawn by {advice.sampling}.")
     _show_worth(advice)
@@ -254,6 +257,24 @@ def _show_agreement(agreement: Agreement) -> None:
             f" {_known_told(less)}; {_known_told(more)}",
             markup=False,
         )
+
+
+def _line_told(advice: Advice) -> str:
+    """Where a straight line through measured times is the better guide; empty without such."""
+    better = "chose better than this model in studies/io-approaches"
+    if advice.lined:
+        names = ", ".join(map(str, advice.lined))
+        return (
+            f"Times of {names} are known at several frequencies of output: for the time at another"
+            f" frequency, a straight line through those {better}."
+        )
+    if advice.inputs.get("measured"):
+        return (
+            "For the time of an approach that was run at two frequencies of output or more, a"
+            f" straight line through its own times {better}; `wattio hpcio calibrate --held-out`"
+            " compares both on your runs."
+        )
+    return ""
 
 
 def _run_told(one: Known) -> str:

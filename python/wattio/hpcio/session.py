@@ -123,8 +123,8 @@ class Session:
         Its content is arbitrary. Where the block lies in the global field (`offset` within
         `global_shape`, in elements) goes into the file, so that the field can be put together; so
         do `attributes`, as its unit: {"units": "m/s"}. May block while the buffer is full, by the
-        policy. Raises InputError for a block that cannot be, or that is larger than the rank's share
-        of the buffer: then the dump goes on without it.
+        policy. Raises InputError for a block that cannot be, or that is larger than the rank's
+        share of the buffer: then the dump goes on without it.
         """
         self._check_open()
         block, number = self._declared(name, shape, dtype, global_shape, offset)

@@ -91,7 +91,8 @@ class Advice:
     """Approaches, the best first; what to measure, the most useful first; inputs by origin.
 
     `agreement` is how far the draws are reconciled with the known runs, `sampling` how they were
-    drawn then.
+    drawn then. `lined` are the approaches whose times are known at several frequencies of output: a
+    straight line through those may be the better guide (`validate`).
     """
 
     objective: Objective
@@ -101,6 +102,7 @@ class Advice:
     draws: int
     seed: int
     agreement: Agreement
+    lined: tuple[Approach, ...] = ()
     sampling: Sampling | None = None
 
     @property
@@ -195,6 +197,7 @@ def of_draws(
         draws,
         seed,
         observing.agreement(platform, observed, values, seed),
+        observing.lined(observed, approaches),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from wattio.models import scenario
@@ -121,3 +121,17 @@ def agreement(
         and less.predicted.estimate > more.predicted.estimate
     ]
     return Agreement(len(observed), tuple(known), tuple(turned))
+
+
+def lined(observed: Sequence[Observed], approaches: Sequence[Approach]) -> tuple[Approach, ...]:
+    """Approaches whose time is known at several frequencies of output of one application.
+
+    Through those times a straight line can be laid.
+    """
+    every: dict[tuple[Approach, Application], set[int]] = {}
+    for run in observed:
+        if run.time_s is not None:
+            alike = replace(run.application, output_every=0)
+            every.setdefault((run.approach, alike), set()).add(run.application.output_every)
+    known = {approach for (approach, _), found in every.items() if len(found) > 1}
+    return tuple(one for one in approaches if one in known)
