@@ -425,10 +425,10 @@ impl<'a> Server<'a> {
             self.settled += 1;
             if let Some(text) = &settled.error {
                 // Once for the job: ranks are told, too.
-                if !matches!(&*self.line.borrow(), Line::Member(_)) {
-                    if let Some(line) = self.told.first(settled.step, text) {
-                        tell("wattio-io-writer", &line);
-                    }
+                if !matches!(&*self.line.borrow(), Line::Member(_))
+                    && let Some(line) = self.told.first(settled.step, text)
+                {
+                    tell("wattio-io-writer", &line);
                 }
                 self.account.failed.push((settled.step, text.clone()));
             } else if settled.dropped {
