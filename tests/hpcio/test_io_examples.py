@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -717,17 +718,134 @@ def test_dedicated_nodes_take_what_there_is_room_for(
         tmp_path, approach="dn", ranks_per_node=2, buffer="64 KiB", when_full=policy
     )
     line = built.line("advect_c", config, 300, 1)
-    ran = subprocess.run(
-        line, env=environment(), capture_output=True, text=True, check=False, timeout=RUNS_S
-    )
-    assert ran.returncode == 0, ran.stderr
+    job = subprocess.Popen(line, env=environment(), stderr=subprocess.PIPE, text=True)
+    try:
+        if policy == "drop_oldest":
+            hold_until_a_step_is_given_up(tmp_path)
+        told = job.communicate(timeout=RUNS_S)[1]
+    finally:
+        job.kill()
+    assert job.returncode == 0, told
     dumps = inspect(tmp_path / "dumps")
     whole = [dump for dump in dumps if dump.whole]
     assert all(dump.problems == [] for dump in whole)
-    assert policy == "drop_oldest" or len(whole) == 301
     lost = [dump for dump in dumps if not dump.whole]
     assert all("dropped" in dump.problems[0] for dump in lost)
+    assert bool(lost) == (policy == "drop_oldest")
     assert len(dumps) == 301
+
+
+def hold_until_a_step_is_given_up(folder: Path) -> None:
+    """Stop a writer of a job that has begun until its buffer is full and a step gave way.
+
+    Of a job whose writers keep up, none does.
+    """
+    until(lambda: (folder / "dumps" / "dump-00000000").exists())
+    writer = processes("wattio-io-writer", folder)[0]
+    files = Path(f"/proc/{writer}/fd").iterdir()
+    (board,) = [one for one in files if "memfd:wattio-io-board" in str(one.readlink())]
+    os.kill(writer, signal.SIGSTOP)
+    try:
+        # Of a word for each dump, the last two bits: nothing, begun, given up (slot.rs).
+        until(lambda: bool((np.fromfile(board, "u8", 512) % 4 == 2).any()))
+    finally:
+        os.kill(writer, signal.SIGCONT)
+
+
+WAITS = """
+#include "wattio_io_mpi.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static void touch(const char *name, int rank)
+{
+    char path[64];
+    snprintf(path, sizeof path, "%s-%d", name, rank);
+    fclose(fopen(path, "w"));
+}
+
+static void check(int code)
+{
+    if (code != WATTIO_IO_OK)
+        MPI_Abort(MPI_COMM_WORLD, code);
+}
+
+int main(int argc, char **argv)
+{
+    wattio_io *io;
+    MPI_Comm comm;
+    int rank, level, writes, steps = atoi(argv[2]);
+    int64_t count[] = {1000}, id;
+    double field[1000] = {0};
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    check(wattio_io_open_mpi(MPI_COMM_WORLD, argv[1], &io, &comm));
+    check(wattio_io_is_writer(io, &writes));
+    if (!writes) {
+        check(wattio_io_variable(io, "u", WATTIO_IO_FLOAT64, 1, count, NULL, NULL, &id));
+        for (int step = 0; step <= steps; step++) {
+            check(wattio_io_begin_step(io, step));
+            check(wattio_io_put(io, id, field, WATTIO_IO_SYNC));
+            check(wattio_io_end_step(io));
+            if (step == 0) {
+                check(wattio_io_flush(io));
+                touch("begun", rank);
+                while (access("go", F_OK) != 0)
+                    usleep(1000);
+            }
+        }
+        touch("handed", rank);
+        for (;;)
+            pause();
+    }
+    wattio_io_close(&io, NULL, 0, NULL);
+    MPI_Finalize();
+    return 0;
+}
+"""
+"""Ranks that hand steps over when told to, and then compute until somebody ends them."""
+
+
+@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+def test_what_was_handed_over_is_written_though_the_launcher_ends_all_ranks(
+    mpi: str, tmp_path: Path
+) -> None:
+    for program in (f"mpicc.{mpi}", f"mpirun.{mpi}"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+    (tmp_path / "waits.c").write_text(WAITS)
+    compile_c(mpi, tmp_path, "waits", "wattio_io_mpi.c")
+    config = io_library.configure(tmp_path, approach="dc", ranks_per_node=4, buffer="4 MiB")
+    steps, ranks = 5, range(3)
+    line = Built(tmp_path, mpi).line("waits", config, steps)
+    job = subprocess.Popen(line, cwd=tmp_path, env=environment())
+    writers: list[int] = []
+    try:
+        until(lambda: all((tmp_path / f"begun-{rank}").exists() for rank in ranks))
+        writers = processes("wattio-io-writer", tmp_path)
+        (writer,) = writers
+        os.kill(writer, signal.SIGSTOP)
+        (tmp_path / "go").touch()
+        until(lambda: all((tmp_path / f"handed-{rank}").exists() for rank in ranks))
+        assert [dump.step for dump in inspect(tmp_path / "dumps") if dump.whole] == [0]
+        job.send_signal(signal.SIGTERM)
+        assert job.wait(RUNS_S) != 0
+        until(lambda: not processes("waits", tmp_path))
+        # The kernel continues it, too, when its rank has gone, and sends SIGHUP before.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(writer, signal.SIGCONT)
+        until(lambda: not processes("wattio-io-writer", tmp_path))
+    finally:
+        for process in [*writers, *processes("waits", tmp_path)]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        job.kill()
+        job.wait()
+    dumps = inspect(tmp_path / "dumps")
+    assert [(dump.step, dump.whole, dump.problems) for dump in dumps] == [
+        (step, True, []) for step in range(steps + 1)
+    ]
 
 
 @pytest.mark.parametrize("program", ["advect_c", "advect_f"])
