@@ -607,6 +607,45 @@ def test_threads_may_share_a_handle(configure: Configure, meeting: Path, tmp_pat
     assert found(tmp_path / "dumps") == {0: []}
 
 
+def test_threads_go_on_while_others_wait_for_what_they_handed_over(
+    configure: Configure, meeting: Path, tmp_path: Path
+) -> None:
+    """A thread in flush or wait_durable held the handle's lock while it slept."""
+    config = configure()
+    writer = serve(config, meeting, 1)
+    rank = Rank(config, meeting)
+    rank.declare("u", (1000,))
+    os.kill(writer.pid, signal.SIGSTOP)
+    try:
+        rank.dump(0, u=np.zeros(1000))
+        rank.dump(1, u=np.ones(1000))
+        ended: list[str] = []
+        waits = (("flush",), ("wait_durable", 1, -1.0), ("wait_durable", 0, HANGS_S))
+
+        def wait(name: str, *arguments: object) -> None:
+            rank.call(name, rank.handle, *arguments)
+            ended.append(name)
+
+        threads = [threading.Thread(target=wait, args=one) for one in waits]
+        going = threading.Thread(target=lambda: rank.dump(2, u=np.ones(1000)))
+        for thread in (*threads, going):
+            thread.start()
+        going.join(HANGS_S)
+        assert not going.is_alive()
+        assert not rank.is_durable(2)
+        with pytest.raises(Failed, match="step 2: is not durable yet") as told:
+            rank.wait(2, 0.01)
+        assert told.value.code == TIMED_OUT
+        assert ended == []
+    finally:
+        os.kill(writer.pid, signal.SIGCONT)
+    for thread in threads:
+        thread.join(HANGS_S)
+    assert sorted(ended) == sorted(name for name, *_ in waits)
+    rank.close()
+    assert found(tmp_path / "dumps") == {0: [], 1: [], 2: []}
+
+
 def test_compressed_and_synced_dumps_are_the_same(
     configure: Configure, meeting: Path, tmp_path: Path
 ) -> None:

@@ -11,8 +11,9 @@
  *     check(wattio_io_close(&io, NULL, 0, NULL));
  *
  * Calls return WATTIO_IO_OK or a code for what went wrong; `wattio_io_error` has the text. Several threads
- * may use a handle; their calls take effect one at a time. If the program does not handle a failure, it
- * must end all ranks (MPI_Abort). After WATTIO_IO_STEP_FAILED it may continue.
+ * may use a handle; their calls take effect one at a time, and go on while others wait in `flush` or
+ * `wait_durable`. If the program does not handle a failure, it must end all ranks (MPI_Abort). After
+ * WATTIO_IO_STEP_FAILED it may continue.
  */
 #ifndef WATTIO_IO_H
 #define WATTIO_IO_H
@@ -142,7 +143,7 @@ void wattio_io_free_memory(wattio_io_memory *kept);
  */
 int wattio_io_end_step(wattio_io *io);
 
-/* Wait until all steps handed over so far are written. */
+/* Wait until all steps handed over before the call are written. */
 int wattio_io_flush(wattio_io *io);
 
 /* Whether a step is complete on all ranks and visible and, with `sync = true`, on the disk.

@@ -6,9 +6,10 @@ use crate::block::{self, Attributes};
 use crate::config::WhenFull;
 use crate::error::{Error, Result, host};
 use crate::ring::Ring;
-use crate::road::{Declared, Open, Part, Road};
+use crate::road::{Declared, Nap, Open, Part, Road};
 use crate::shared::Shared;
-use crate::slot::{Board, DATA, ENTRIES, Entry, Fate, Slot, WINDOW};
+use crate::slot::{Board, Counts, DATA, ENTRIES, Entry, Fate, Slot, WINDOW};
+use crate::turns::Turns;
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -29,10 +30,47 @@ pub enum Room {
 }
 
 /// How far a writer is: entries that are done, and dumps that have a fate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seen {
-    done: u64,
-    settled: u64,
+type Seen = (u64, u64);
+
+/// What wakes a client, for all threads that wait for its writer.
+#[derive(Debug)]
+struct Ear {
+    counts: Counts,
+    bell: Bell,
+    peer: UnixStream,
+    turns: Turns,
+}
+
+impl Ear {
+    /// Sleep until the writer is further than it was seen to be, or until a moment.
+    fn sleep(&self, turn: u64, seen: Seen, until: Option<Instant>) -> Result<Woken> {
+        self.turns.sleep(turn, until, || {
+            self.counts.set_asleep(true);
+            let woken = if self.counts.seen() == seen {
+                bell::wait(&self.bell, &self.peer, until)
+            } else {
+                Ok(Woken::Rung)
+            };
+            self.counts.set_asleep(false);
+            if woken == Ok(Woken::Spoken) && self.counts.seen() == seen {
+                return Err(gone());
+            }
+            woken
+        })
+    }
+}
+
+/// A client's sleep, beside it.
+struct BesideClient {
+    ear: Arc<Ear>,
+    turn: u64,
+    seen: Seen,
+}
+
+impl Nap for BesideClient {
+    fn sleep(&self, until: Option<Instant>) -> Result<bool> {
+        self.ear.sleep(self.turn, self.seen, until).map(|woken| woken != Woken::TimedOut)
+    }
 }
 
 /// A rank's end.
@@ -43,8 +81,7 @@ pub struct Client {
     data: Ring,
     heads: Ring,
     writer: Bell,
-    own: Bell,
-    peer: UnixStream,
+    ear: Arc<Ear>,
     /// The session's end is wanted: the writer's is no death.
     closing: Arc<AtomicBool>,
     /// The writer's end was seen, unasked.
@@ -85,8 +122,12 @@ impl Client {
             data: Ring::new(slot.share()),
             heads: Ring::new(slot.heads_bytes()),
             writer: welcome.writer,
-            own: welcome.client,
-            peer,
+            ear: Arc::new(Ear {
+                counts: slot.counts(),
+                bell: welcome.client,
+                peer,
+                turns: Turns::default(),
+            }),
             closing: Arc::default(),
             dead: Arc::default(),
             when_full,
@@ -123,7 +164,7 @@ impl Client {
     ///
     /// `Host` where there can be no thread.
     pub fn watch(&self, died: impl FnOnce() + Send + 'static) -> Result<()> {
-        let peer = self.peer.try_clone().map_err(host("the writer cannot be watched"))?;
+        let peer = self.ear.peer.try_clone().map_err(host("the writer cannot be watched"))?;
         let dead = Arc::clone(&self.dead);
         watch(peer, Arc::clone(&self.closing), move || {
             dead.store(true, Ordering::Release);
@@ -212,7 +253,7 @@ impl Client {
     /// for several.
     #[must_use]
     pub fn wakers(&self) -> (&Bell, &UnixStream) {
-        (&self.own, &self.peer)
+        (&self.ear.bell, &self.ear.peer)
     }
 
     /// There was no room: what the policy says should give way does.
@@ -230,7 +271,7 @@ impl Client {
     /// `Host` where the writer has died.
     pub fn say_close(&self) -> Result<()> {
         self.closing.store(true, Ordering::Release);
-        bell::say(&self.peer, &[bell::CLOSE]).map_err(|_| gone())
+        bell::say(&self.ear.peer, &[bell::CLOSE]).map_err(|_| gone())
     }
 
     /// Copy a list of blocks to where it has room; `None` where there is none now.
@@ -275,11 +316,6 @@ impl Client {
         self.writer.ring();
     }
 
-    /// How far the writer is.
-    fn seen(&self) -> Seen {
-        Seen { done: self.slot.done(), settled: self.slot.settled() }
-    }
-
     /// Look for something, and sleep until the writer has done something, until it is found, or until a
     /// moment. How far the writer is is seen before the look: it does not ring for what it does after that
     /// and before this sleeps.
@@ -289,29 +325,14 @@ impl Client {
         mut look: impl FnMut(&mut Self) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
         loop {
-            let seen = self.seen();
+            let (turn, seen) = (self.ear.turns.number(), self.ear.counts.seen());
             if let Some(found) = look(self)? {
                 return Ok(Some(found));
             }
-            if self.sleep(seen, until)? == Woken::TimedOut {
+            if self.ear.sleep(turn, seen, until)? == Woken::TimedOut {
                 return look(self);
             }
         }
-    }
-
-    /// Sleep until the writer is further than it was seen to be, or until a moment.
-    fn sleep(&mut self, seen: Seen, until: Option<Instant>) -> Result<Woken> {
-        self.slot.set_asleep(true);
-        let woken = if self.seen() == seen {
-            bell::wait(&self.own, &self.peer, until)
-        } else {
-            Ok(Woken::Rung)
-        };
-        self.slot.set_asleep(false);
-        if woken == Ok(Woken::Spoken) && self.seen() == seen {
-            return Err(gone());
-        }
-        woken
     }
 }
 
@@ -396,25 +417,25 @@ impl Road for Client {
         self.stalls
     }
 
-    fn wait_settled(&mut self, dumps: u64, until: Option<Instant>) -> Result<bool> {
-        let found = self.wait(until, |own| Ok((own.slot.settled() >= dumps).then_some(())))?;
-        Ok(found.is_some())
+    fn nap(&self) -> Box<dyn Nap> {
+        let (turn, seen) = (self.ear.turns.number(), self.ear.counts.seen());
+        Box::new(BesideClient { ear: Arc::clone(&self.ear), turn, seen })
     }
 
     fn close(&mut self) -> Result<()> {
         if self.closing.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        let said = bell::say(&self.peer, &[bell::CLOSE]);
+        let said = bell::say(&self.ear.peer, &[bell::CLOSE]);
         let mut word = [0];
         while said.is_ok() && word[0] != bell::ENDED {
-            match self.peer.read(&mut word) {
+            match (&self.ear.peer).read(&mut word) {
                 Ok(1) => {}
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 _ => return Err(gone()),
             }
         }
-        let _ = self.peer.shutdown(std::net::Shutdown::Both);
+        let _ = self.ear.peer.shutdown(std::net::Shutdown::Both);
         said.map_err(|_| gone())
     }
 }
@@ -458,7 +479,7 @@ impl Drop for Client {
     fn drop(&mut self) {
         // Ends the thread that watches.
         self.closing.store(true, Ordering::Release);
-        let _ = self.peer.shutdown(std::net::Shutdown::Both);
+        let _ = self.ear.peer.shutdown(std::net::Shutdown::Both);
     }
 }
 

@@ -1,13 +1,15 @@
 //! A rank's way to a writer on another node: a rank there relays its blocks.
 
+use crate::bell::{Bell, Woken};
 use crate::block::{self, Attributes};
 use crate::client::check_share;
-use crate::error::{Error, Result, host};
+use crate::error::{Error, Result, host, kernel};
 use crate::frame::{self, Frames, FromRank, LIST_MAX, ToRank, fate};
 use crate::peers::Peers;
-use crate::road::{Declared, Open, Part, Placed, Road};
+use crate::road::{Declared, Nap, Open, Part, Placed, Road};
 use crate::shared::Shared;
 use crate::slot::Fate;
+use crate::turns::Turns;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -33,6 +35,45 @@ pub struct Far {
     ending: bool,
     closing: Arc<AtomicBool>,
     stalls: u64,
+    ear: Arc<Ear>,
+}
+
+/// What wakes threads that wait beside a rank's end for what its writer tells.
+struct Ear {
+    stream: TcpStream,
+    /// Rung for who sleeps at the stream where another thread has heard what came over it.
+    bell: Bell,
+    turns: Turns,
+}
+
+/// A sleep beside a rank's end.
+struct BesideFar {
+    ear: Arc<Ear>,
+    turn: u64,
+}
+
+impl Nap for BesideFar {
+    fn sleep(&self, until: Option<Instant>) -> Result<bool> {
+        let woken = self.ear.turns.sleep(self.turn, until, || {
+            let (stream, bell) = (&self.ear.stream, &self.ear.bell);
+            loop {
+                let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+                let left = left.and_then(|left| Timespec::try_from(left).ok());
+                let mut polled =
+                    [PollFd::new(stream, PollFlags::IN), PollFd::new(bell, PollFlags::IN)];
+                match rustix::event::poll(&mut polled, left.as_ref()) {
+                    Ok(0) => return Ok(Woken::TimedOut),
+                    Ok(_) => {
+                        bell.clear();
+                        return Ok(Woken::Rung);
+                    }
+                    Err(rustix::io::Errno::INTR) => {}
+                    Err(error) => return Err(kernel("waiting for the writer")(error)),
+                }
+            }
+        });
+        woken.map(|woken| woken != Woken::TimedOut)
+    }
 }
 
 impl Far {
@@ -50,6 +91,11 @@ impl Far {
         let rank = peers.rank();
         let what = format!("rank {rank} cannot reach rank {relay} at {address}");
         let stream = frame::reach(address, crate::bell::START).map_err(host(&what))?;
+        let ear = Ear {
+            stream: stream.try_clone().map_err(host(&what))?,
+            bell: Bell::new()?,
+            turns: Turns::default(),
+        };
         let frames = Frames::new(stream)?;
         frames.say(&FromRank::Hello { rank, token: token.to_owned() })?;
         let mut own = Self {
@@ -65,6 +111,7 @@ impl Far {
             ending: false,
             closing: Arc::default(),
             stalls: 0,
+            ear: Arc::new(ear),
         };
         let welcome = own.hear(Some(Instant::now() + crate::bell::START), |told| match told {
             ToRank::Welcome { share, attributes_max } => Some((*share, *attributes_max)),
@@ -105,7 +152,7 @@ impl Far {
             match rustix::event::poll(&mut polled, left.as_ref()) {
                 Ok(0) => return Ok(None),
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(crate::error::kernel("waiting for the writer")(error)),
+                Err(error) => return Err(kernel("waiting for the writer")(error)),
             }
         }
     }
@@ -117,6 +164,9 @@ impl Far {
                 if let Some(failed) = failed {
                     self.failures += 1;
                     self.last_failure = failed;
+                }
+                if self.ear.turns.wake() {
+                    self.ear.bell.ring();
                 }
             }
             ToRank::Ending => self.ending = true,
@@ -264,15 +314,8 @@ impl Road for Far {
         self.stalls
     }
 
-    fn wait_settled(&mut self, dumps: u64, until: Option<Instant>) -> Result<bool> {
-        while self.settled()? < dumps {
-            let told =
-                self.hear(until, |told| matches!(told, ToRank::Settled(..)).then_some(()))?;
-            if told.is_none() {
-                return Ok(self.settled()? >= dumps);
-            }
-        }
-        Ok(true)
+    fn nap(&self) -> Box<dyn Nap> {
+        Box::new(BesideFar { ear: Arc::clone(&self.ear), turn: self.ear.turns.number() })
     }
 
     fn close(&mut self) -> Result<()> {

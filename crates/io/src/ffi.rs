@@ -1,7 +1,7 @@
 //! What C and Fortran call: `wattio_io.h` says what each call does.
 //!
-//! A handle may be used by several threads: each call holds its lock. Nothing of Rust's leaves a call:
-//! a panic becomes a code.
+//! A handle may be used by several threads: each call holds its lock, and those that only wait sleep
+//! without it. Nothing of Rust's leaves a call: a panic becomes a code.
 #![allow(unsafe_code)]
 #![allow(clippy::missing_safety_doc)]
 
@@ -20,7 +20,7 @@ use std::ffi::{CStr, CString, OsStr, c_char, c_double, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const OK: c_int = 0;
 const STEP_FAILED: c_int = 1;
@@ -113,6 +113,41 @@ unsafe fn with(handle: *mut Handle, what: impl FnOnce(&mut State) -> Result<()>)
         // SAFETY: it is open.
         let handle = unsafe { &*handle };
         what(&mut handle.state.lock().unwrap_or_else(PoisonError::into_inner))
+    })
+}
+
+/// Run a call on a handle that waits until `what` finds something, or until a moment; other threads use
+/// the handle meanwhile.
+///
+/// # Safety
+///
+/// As `with`.
+unsafe fn waiting(
+    handle: *mut Handle,
+    until: Option<Instant>,
+    late: impl FnOnce() -> Result<()>,
+    mut what: impl FnMut(&mut Session) -> Result<bool>,
+) -> c_int {
+    call(|| {
+        if !open_handles().contains(&handle.addr()) {
+            return Err(not_open(handle));
+        }
+        // SAFETY: it is open.
+        let handle = unsafe { &*handle };
+        let mut in_time = true;
+        loop {
+            let mut state = handle.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let session = state.session()?;
+            let nap = session.nap();
+            if what(session)? {
+                return Ok(());
+            }
+            drop(state);
+            if !in_time {
+                return late();
+            }
+            in_time = nap.sleep(until)?;
+        }
     })
 }
 
@@ -432,7 +467,13 @@ pub unsafe extern "C" fn wattio_io_end_step(io: *mut Handle) -> c_int {
 #[unsafe(no_mangle)]
 #[allow(missing_docs)]
 pub unsafe extern "C" fn wattio_io_flush(io: *mut Handle) -> c_int {
-    unsafe { with(io, |state| state.session()?.flush()) }
+    let mut steps = None;
+    let flushed = |session: &mut Session| {
+        // Not those that other threads hand over meanwhile.
+        let steps = *steps.get_or_insert_with(|| session.handed_over());
+        session.is_flushed(steps)
+    };
+    unsafe { waiting(io, None, || Ok(()), flushed) }
 }
 
 #[unsafe(no_mangle)]
@@ -459,17 +500,13 @@ pub unsafe extern "C" fn wattio_io_wait_durable(
     step: i64,
     seconds: c_double,
 ) -> c_int {
-    unsafe {
-        with(io, |state| {
-            let limit = if seconds < 0.0 {
-                None
-            } else {
-                let told = || Error::Input(format!("{seconds} seconds cannot be waited"));
-                Some(Duration::try_from_secs_f64(seconds).map_err(|_| told())?)
-            };
-            state.session()?.wait_durable(number_of(step)?, limit)
-        })
+    let limit = Duration::try_from_secs_f64(seconds);
+    if (seconds >= 0.0 || seconds.is_nan()) && limit.is_err() {
+        return call(|| Err(Error::Input(format!("{seconds} seconds cannot be waited"))));
     }
+    let until = limit.ok().and_then(|limit| Instant::now().checked_add(limit));
+    let late = || Err(Error::TimedOut(format!("step {step}: is not durable yet")));
+    unsafe { waiting(io, until, late, |session| session.is_durable(number_of(step)?)) }
 }
 
 #[unsafe(no_mangle)]

@@ -24,6 +24,7 @@ pub mod session;
 pub mod shared;
 pub mod slot;
 pub mod topology;
+pub mod turns;
 
 pub use config::Config;
 pub use error::{Error, Result};

@@ -63,6 +63,17 @@ pub struct Part<'a> {
     pub attributes: &'a Attributes,
 }
 
+/// A sleep until something may have changed for the dumps of a road, which others use meanwhile.
+pub trait Nap: Send {
+    /// Sleep, or until a moment; false where that has come. What has changed since this was had ends it
+    /// at once.
+    ///
+    /// # Errors
+    ///
+    /// `Host` where the writer has died.
+    fn sleep(&self, until: Option<Instant>) -> Result<bool>;
+}
+
 /// One rank's way to its writer.
 pub trait Road: Send {
     /// Bytes that the attributes of a variable may take, and those of a step.
@@ -134,12 +145,8 @@ pub trait Road: Send {
     /// How often the rank has slept since there was no room.
     fn stalls(&self) -> u64;
 
-    /// Sleep until so many dumps have a fate, or until a moment; whether they have.
-    ///
-    /// # Errors
-    ///
-    /// `Host` where the writer has died.
-    fn wait_settled(&mut self, dumps: u64, until: Option<Instant>) -> Result<bool>;
+    /// What to sleep at, beside this, until more dumps may have a fate; to be had before `settled` is asked.
+    fn nap(&self) -> Box<dyn Nap>;
 
     /// Hand nothing over any more, and wait until everything is written.
     ///

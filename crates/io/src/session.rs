@@ -2,13 +2,13 @@
 
 use crate::block::{self, Attributes, Type, Value, Variable};
 use crate::error::{Error, Result};
-use crate::road::{Declared, Open, Part, Placed, Road};
+use crate::road::{Declared, Nap, Open, Part, Placed, Road};
 use crate::shared::Shared;
 use crate::slot::{Fate, UNKNOWN};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Steps go up to this, as in files.
 pub const STEP_MAX: u64 = i64::MAX as u64;
@@ -284,24 +284,49 @@ impl Session {
             session.steps.push((current.step, None));
             session.report.steps += 1;
             if session.synchronous {
-                session.road.wait_settled(session.steps.len() as u64, None)?;
+                session.wait_here()?;
             }
             session.look();
             session.untold()
         })
     }
 
-    /// Wait until everything that was handed over has a fate.
+    /// Whether the first so many steps that were handed over have a fate, as `flush` waits for.
     ///
     /// # Errors
     ///
-    /// `StepFailed` where steps failed of which no call has told yet; `Host` where the writer has
-    /// died.
-    pub fn flush(&mut self) -> Result<()> {
+    /// `StepFailed` where they have, and steps failed of which no call has told yet; `Host` where the
+    /// writer has died.
+    pub fn is_flushed(&mut self, steps: u64) -> Result<bool> {
         self.check_open()?;
-        self.road.wait_settled(self.steps.len() as u64, None)?;
+        if self.road.settled()? < steps {
+            return Ok(false);
+        }
         self.look();
-        self.untold()
+        self.untold().map(|()| true)
+    }
+
+    /// How many steps were handed over.
+    #[must_use]
+    pub fn handed_over(&self) -> u64 {
+        self.steps.len() as u64
+    }
+
+    /// What to sleep at, beside this session, until its steps may have a fate; to be had before one looks.
+    #[must_use]
+    pub fn nap(&self) -> Box<dyn Nap> {
+        self.road.nap()
+    }
+
+    /// Wait until everything that was handed over has a fate.
+    fn wait_here(&mut self) -> Result<()> {
+        loop {
+            let nap = self.road.nap();
+            if self.road.settled()? >= self.steps.len() as u64 {
+                return Ok(());
+            }
+            nap.sleep(None)?;
+        }
     }
 
     /// Whether a step that was handed over is whole, visible and, with `sync`, on the disk.
@@ -331,23 +356,6 @@ impl Session {
                 Err(Error::StepFailed(format!("step {step}: {why}")))
             }
         }
-    }
-
-    /// Wait until a step is durable, as `is_durable` has it; without a limit, as long as it takes.
-    ///
-    /// # Errors
-    ///
-    /// As `is_durable`; `TimedOut`; `Host` where the writer has died.
-    pub fn wait_durable(&mut self, step: u64, limit: Option<Duration>) -> Result<()> {
-        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
-        if self.is_durable(step)? {
-            return Ok(());
-        }
-        let number = self.steps.partition_point(|one| one.0 < step) as u64;
-        if !self.road.wait_settled(number + 1, until)? {
-            return Err(Error::TimedOut(format!("step {step}: is not durable yet")));
-        }
-        self.is_durable(step).map(|_| ())
     }
 
     /// Wait until everything is written, and end. What was put into a step that has not ended is left

@@ -125,6 +125,12 @@ impl Slot {
         &self.0
     }
 
+    /// The same slot, for its counts alone: blocks are filled by whoever holds this one.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        Counts(Self(Arc::clone(&self.0)))
+    }
+
     /// The bytes of a block that has its place, to be filled by whoever holds the slot.
     #[must_use]
     pub fn block(&mut self, offset: u64, bytes: u64) -> Option<&mut [u8]> {
@@ -283,6 +289,23 @@ impl Slot {
             }
         }
         (self.failures(), self.0.word(FAILED_STEP).load(Relaxed), UNKNOWN.to_owned())
+    }
+}
+
+/// What a client that sleeps looks at.
+#[derive(Debug)]
+pub struct Counts(Slot);
+
+impl Counts {
+    /// How many entries are done, and how many dumps have a fate.
+    #[must_use]
+    pub fn seen(&self) -> (u64, u64) {
+        (self.0.done(), self.0.settled())
+    }
+
+    /// As `Slot::set_asleep`.
+    pub fn set_asleep(&self, asleep: bool) {
+        self.0.set_asleep(asleep);
     }
 }
 

@@ -51,3 +51,36 @@ fn blocks_of_large_attributes_are_told_of_in_several_messages() {
     far.post(&mut open, part).unwrap();
     assert_eq!(relay.join().unwrap(), [(3, false, false), (3, false, false), (1, true, true)]);
 }
+
+/// What another thread hears of is no news any more on the stream that the sleeper looks at.
+#[test]
+fn who_sleeps_beside_is_woken_by_what_comes_and_by_what_others_have_heard() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let relay = std::thread::spawn(move || {
+        let mut rank = Frames::new(listener.accept().unwrap().0).unwrap();
+        assert!(matches!(heard(&mut rank), FromRank::Hello { .. }));
+        rank.say(&ToRank::Welcome { share: 4096, attributes_max: 1 << 20 }).unwrap();
+        rank
+    });
+    let mut far = Far::connect(&address, 0, "token", Arc::new(Alone)).unwrap();
+    let relay = relay.join().unwrap();
+    let late = Some(Instant::now() + crate::client::tests::HANGS);
+    // Nobody has come, and its time is over.
+    assert_eq!(far.nap().sleep(Some(Instant::now())), Ok(false));
+    // It comes over the stream.
+    let nap = far.nap();
+    relay.say(&ToRank::Settled(false, None)).unwrap();
+    assert_eq!(nap.sleep(late), Ok(true));
+    // Others have heard it before, or while this one sleeps.
+    let nap = far.nap();
+    assert_eq!(far.settled(), Ok(1));
+    assert_eq!(nap.sleep(late), Ok(true));
+    let nap = far.nap();
+    std::thread::scope(|scope| {
+        let sleeper = scope.spawn(move || nap.sleep(late));
+        far.take(ToRank::Settled(true, None));
+        assert_eq!(sleeper.join().unwrap(), Ok(true));
+    });
+    assert_eq!(far.settled(), Ok(2));
+}
