@@ -58,7 +58,8 @@ class Job:
             for rank in range(process * self.ranks, (process + 1) * self.ranks)
             for variable in range(self.variables)
         ]
-        note = {"number": step, "step": step, "blocks": blocks, "attributes": {"time": 0.5}}
+        attributes = {"time": (process * self.ranks, 0.5)}
+        note = {"number": step, "step": step, "blocks": blocks, "attributes": attributes}
         return json.dumps({"note": note}).encode() + b"\n"
 
 

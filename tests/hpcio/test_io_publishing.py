@@ -153,6 +153,18 @@ def test_a_dump_of_many_writers_is_published_when_the_last_has_told(play: Any) -
     assert [part["ranks"] for part in manifest["parts"]] == [[rank] for rank in range(500)]
 
 
+def test_attributes_of_all_writers_count_and_the_lowest_rank_first(play: Any) -> None:  # noqa: ANN401
+    """Those of the first writer alone did, whatever ranks it had."""
+    job = play(3)
+    members = {process: job.member(process) for process in (1, 2)}
+    job.note(members[1], 1, 0, attributes={"time": [3, 0.3], "name": [7, "seven"]})
+    job.note(members[2], 2, 0, attributes={"time": [1, 0.1]})
+    job.own(0)
+    job.rank.wait(0)
+    manifest = json.loads((job.output / "dump-00000000" / "manifest.json").read_text())
+    assert manifest["attributes"] == {"time": 0.1, "name": "seven"}
+
+
 def test_other_writers_are_let_in_before_the_ranks_of_the_one_that_publishes_come(
     tmp_path: Path,
 ) -> None:
