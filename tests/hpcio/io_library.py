@@ -155,6 +155,12 @@ class Rank:
         found: dict[str, Any] = json.loads(text.value)
         return found
 
+    def report(self) -> str:
+        """Of this thread's last close, though it failed."""
+        self._library.wattio_io_report.restype = c_char_p
+        text: bytes = self._library.wattio_io_report()
+        return text.decode()
+
 
 def close_all(ranks: list[Rank]) -> None:
     """Close as ranks of a job do: side by side."""

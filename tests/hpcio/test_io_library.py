@@ -517,16 +517,20 @@ def test_calls_out_of_order_are_refused_by_name(configure: Configure, meeting: P
     refused("its session has been closed", rank.call, "close", byref(kept), None, 0, None)
 
 
+@pytest.mark.parametrize("mode", [SYNC, DEFERRED])
 def test_a_step_that_is_not_ended_is_told_by_close_if_anything_was_put_into_it(
-    configure: Configure, meeting: Path, tmp_path: Path
+    mode: int, configure: Configure, meeting: Path, tmp_path: Path
 ) -> None:
+    """Deferred, its bytes were taken off the report without having been counted."""
     rank = Rank(configure(), meeting)
     rank.declare("u", (4,))
     rank.dump(3, u=np.ones(4))
     rank.begin(5)
-    rank.put("u", np.ones(4))
+    rank.put("u", np.ones(4), mode)
     with pytest.raises(Failed, match="step 5: was not ended: what was put into it is left out"):
         rank.close()
+    report = json.loads(rank.report())["ranks"][0]["compute"]
+    assert (report["bytes"], report["failed"]) == (32, [5])
     assert found(tmp_path / "dumps") == {3: []}
 
 

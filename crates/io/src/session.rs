@@ -382,12 +382,13 @@ impl Session {
 
     /// A step that was not ended has failed, if anything was put into it; what to tell of it.
     fn leave_out(&mut self, current: &Current) -> Option<String> {
-        let put = self.declared.iter().zip(&current.has).filter(|(_, has)| **has);
-        let bytes: Vec<u64> = put.map(|(declared, _)| declared.bytes).collect();
-        if bytes.is_empty() {
+        if !current.has.contains(&true) {
             return None;
         }
-        self.report.bytes -= bytes.iter().sum::<u64>();
+        // What was put deferred has not been copied, nor counted.
+        let copied = |which: &usize| !current.deferred.iter().any(|one| one.0 == *which);
+        let copied = (0..current.has.len()).filter(|&which| current.has[which]).filter(copied);
+        self.report.bytes -= copied.map(|which| self.declared[which].bytes).sum::<u64>();
         self.report.failed.push(current.step);
         Some(format!("step {}: was not ended: what was put into it is left out", current.step))
     }
