@@ -186,8 +186,10 @@ def test_one_that_dies_loses_only_what_it_has_not_told(play: Any) -> None:  # no
         job.note(one, 1, number)
     job.note(other, 2, 0)
     other.close()
-    for step in (0, 1):
-        job.own(step)
+    job.own(0)
+    with contextlib.suppress(io_library.Failed):
+        # Where the writer is quick, its end tells of it already.
+        job.own(1)
     assert settled(one)["error"] is None
     job.rank.wait(0)
     with pytest.raises(io_library.Failed, match=r"step 1: ranks \[2\]: its writer has died"):
