@@ -137,7 +137,12 @@ def saved(row: Row, name: str) -> str:
     value = row.mean(name)
     if value is None or row.run.policy == REFERENCE:
         return ABSENT
-    return share(value) if sound(row) else f"({share(value)})"
+    return bracketed(share(value), sound(row))
+
+
+def bracketed(text: str, sound: bool) -> str:
+    """A saving; in brackets where it was had by breaking the bound or leaving work undone."""
+    return text if sound or text == ABSENT else f"({text})"
 
 
 def year(saved_w: Mapping[str, tuple[float, bool]], where: str = "") -> str:
@@ -146,7 +151,7 @@ def year(saved_w: Mapping[str, tuple[float, bool]], where: str = "") -> str:
     for name, (power_w, sound) in saved_w.items():
         found = Price().year(power_w)
         text = f"{number(found.kwh)} kWh, {number(found.eur)} EUR, {number(1000 * found.co2_t)} kg"
-        told.append(f"{name} {text}" if sound else f"{name} ({text})")
+        told.append(f"{name} {bracketed(text, sound)}")
     return f"saved in a year{where}, and its CO\N{SUBSCRIPT TWO}: {'; '.join(told)}."
 
 

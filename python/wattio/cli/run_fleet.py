@@ -68,6 +68,11 @@ def show(folder: FleetFolder, report: bool, as_json: bool) -> int:
         return 0
     console = output.console()
     console.print(_table(found))
+    for policy in found:
+        if not policy.sound:
+            left = output.share(1 - (policy.get("relative_background_rate") or 0.0))
+            text = f"{policy.run.condition} leaves {left} of the background work undone"
+            console.print(f"{text}: what it saves by that is in brackets.", markup=False)
     stated = folder.study().price.factors.stated
     console.print(stated, highlight=False, soft_wrap=True)
     run_start.say_where(console, folder, page)
@@ -101,14 +106,17 @@ def _table(found: list[Policy]) -> Table:
     for policy in found:
         low, high = policy.get("saving_share_low"), policy.get("saving_share_high")
         ratio = policy.get("relative_latency_us_mean_p50")
+        year = (
+            f"{output.number(policy.get('saving_kwh_year'))} kWh,"
+            f" {output.number(policy.get('saving_eur_year'))} EUR"
+        )
         table.add_row(
             policy.run.condition,
             f"{(policy.get('power_w_fleet') or 0.0) / 1000:.2f} kW",
-            output.share(policy.get("saving_share")),
+            output.bracketed(output.share(policy.get("saving_share")), policy.sound),
             f"{output.share(low)} to {output.share(high)}",
-            f"{output.number(policy.get('saving_kwh_year'))} kWh,"
-            f" {output.number(policy.get('saving_eur_year'))} EUR",
-            f"{output.number(policy.get('saving_co2_t_year'))} t",
+            output.bracketed(year, policy.sound),
+            output.bracketed(f"{output.number(policy.get('saving_co2_t_year'))} t", policy.sound),
             _over(policy),
             output.ratio(ratio),
             output.share(policy.get("estimated_placing_saving_share")),

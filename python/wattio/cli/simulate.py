@@ -13,6 +13,7 @@ from cyclopts import App, Parameter
 from wattio import _core
 from wattio.analysis import efficiency
 from wattio.analysis.price import Price
+from wattio.analysis.soundness import does_background, sound
 from wattio.cli import output
 from wattio.cli.load_options import LoadOptions, Quantity, progress_of, within
 from wattio.errors import InputError, unusable
@@ -232,9 +233,15 @@ def show(result: dict[str, Any], native: dict[str, Any], request: Request) -> No
         output.console().print(_sentence(bound), highlight=False)
     saved_w = native["power_w_mean"] - result["power_w_mean"]
     kept = all(bound["kept"] is not False for bound in result.get("bounds", ()))
+    done = result["relative_to_native"]["background_rate"]
+    may_be_called = sound(kept, done)
     output.console().print(
-        f"{output.year({result['policy']: (saved_w, kept)})} {Price().stated}", highlight=False
+        f"{output.year({result['policy']: (saved_w, may_be_called)})} {Price().stated}",
+        highlight=False,
     )
+    if not does_background(done):
+        left = f"{output.share(1 - done)} of the background work is left undone"
+        output.console().print(f"{left}: what is saved by that is in brackets.", highlight=False)
     if "share_of_oracle" in result:
         share = result["share_of_oracle"]
         told = "nothing that could be saved" if share is None else f"{share:.0%}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from wattio.analysis.soundness import does_background
+
 DASH = "\N{EN DASH}"
 
 
@@ -65,6 +67,13 @@ def setting(value: object) -> str:
 def times(ratio: float | None) -> str:
     """A ratio to native."""
     return DASH if ratio is None else f"{ratio:.2f}\N{MULTIPLICATION SIGN}"
+
+
+def undone(background: float | None) -> str:
+    """What is left undone of a server's own work, by the share of it that is done; or nothing."""
+    if background is None or does_background(background):
+        return ""
+    return f", with {percent(1 - background, 0)} of the background work left undone"
 
 
 def bracketed(text: str, sound: bool) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wattio.analysis import statistics
+from wattio.analysis import soundness, statistics
 from wattio.analysis.statistics import Interval
 from wattio.errors import ResultError
 from wattio.kinds.fleet import placement
@@ -43,6 +43,11 @@ class Policy:
     def get(self, name: str) -> float | None:
         """A metric's value."""
         return self.metrics[name][0] if name in self.metrics else None
+
+    @property
+    def sound(self) -> bool:
+        """Whether the background work was done; who breaks the bound is told server by server."""
+        return soundness.sound(None, self.get("relative_background_rate"))
 
 
 def policies(folder: FleetFolder) -> list[Policy]:

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wattio.analysis import soundness
 from wattio.kinds.simulation import promises
 from wattio.results.summary import Row
 from wattio.simulator.policies import BOUND_BY, REFERENCE
 
 LOADS_MIN = 4
 """With fewer loads of a kind of bound their own tables say it all."""
-
-BACKGROUND_FLOOR = 0.98
-"""Background work below this share of native's was not put off but left undone."""
 
 
 @dataclass(frozen=True)
@@ -102,13 +100,12 @@ def _of(kind: str, rows: list[Row]) -> Overall:
 
 def sound(row: Row) -> bool:
     """Whether what a row saved may be called saved: its bound kept, its background work done."""
-    return row.bound_kept is not False and does_background(row)
+    return soundness.sound(row.bound_kept, row.mean("relative_background_rate"))
 
 
 def does_background(row: Row) -> bool:
     """Whether the background work was done: all that native does of it, or nearly so."""
-    rate = row.mean("relative_background_rate")
-    return rate is None or rate >= BACKGROUND_FLOOR
+    return soundness.does_background(row.mean("relative_background_rate"))
 
 
 def _quantile(values: list[float], share: float) -> float | None:

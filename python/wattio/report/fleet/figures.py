@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from wattio.kinds.fleet import summary
 from wattio.kinds.fleet.schema import FleetStudy
 from wattio.kinds.fleet.summary import Policy
-from wattio.kinds.simulation.overall import BACKGROUND_FLOOR
 from wattio.report import plots, rankings
 from wattio.report.plots import Drawn, Table
 from wattio.simulator.policies import REFERENCE
@@ -32,10 +31,8 @@ def contest(found: list[Policy]) -> rankings.Contest:
     order = sorted(found, key=lambda policy: policy.run.policy != REFERENCE)
     conditions = []
     for policy in order:
-        done = policy.get("relative_background_rate")
         values = tuple(policy.columns["power_w_mean"].tolist())
-        sound = done is None or done >= BACKGROUND_FLOOR
-        conditions.append(rankings.Condition(policy.run.condition, values, sound))
+        conditions.append(rankings.Condition(policy.run.condition, values, policy.sound))
     return rankings.Contest("the fleet", "power", tuple(conditions), paired=True, of="servers")
 
 

@@ -12,7 +12,6 @@ from wattio.kinds.fleet import summary
 from wattio.kinds.fleet.folder import COLUMNS, FleetFolder
 from wattio.kinds.fleet.schema import FleetStudy
 from wattio.kinds.fleet.summary import Policy
-from wattio.kinds.simulation.overall import BACKGROUND_FLOOR
 from wattio.report.fleet import figures
 from wattio.report.page import (
     Block,
@@ -32,7 +31,7 @@ from wattio.report.page import (
     lines,
     write,
 )
-from wattio.report.phrases import bracketed, number, percent, setting, times
+from wattio.report.phrases import bracketed, number, percent, setting, times, undone
 from wattio.report.plots import Table
 from wattio.simulator.policies import REFERENCE
 
@@ -104,7 +103,8 @@ def headline(policy: Policy | None, study: FleetStudy) -> str:
     saving = policy.get("saving_share") or 0.0
     low, high = policy.get("saving_share_low"), policy.get("saving_share_high")
     over = int(policy.get("servers_over_bound") or 0)
-    change = f"save {percent(saving, 1)}" if saving >= 0 else f"cost {percent(-saving, 1)} more"
+    share = bracketed(percent(abs(saving), 1), policy.sound)
+    change = f"save {share}" if saving >= 0 else f"cost {share} more"
     if over == 0:
         kept = f"and keep its bound ({study.study.bound}) on every server"
         if _unknown(policy):
@@ -116,10 +116,11 @@ def headline(policy: Policy | None, study: FleetStudy) -> str:
     interval = f"95 % interval {percent(low, 1)} to {percent(high, 1)}"
     watts, euro = _unit(policy, "saving_w", "W"), _unit(policy, "saving_eur_year", "EUR")
     tonnes = _unit(policy, "saving_co2_t_year", "t")
+    amounts = f"{watts}, {euro} and {tonnes} of CO\N{SUBSCRIPT TWO} a year"
     return (
         f"{policy.run.condition} would {change} of the power of these {whole(study.servers)}"
-        f" servers ({interval}): {watts}, {euro} and {tonnes} of CO\N{SUBSCRIPT TWO} a year,"
-        f" {kept}."
+        f" servers ({interval}): {bracketed(amounts, policy.sound)},"
+        f" {kept}{undone(policy.get('relative_background_rate'))}."
     )
 
 
@@ -170,7 +171,7 @@ def _policy(policy: Policy) -> Cells:
     return [
         policy.run.condition,
         (power, f"{low:.2f} to {high:.2f}"),
-        (bracketed(saving, _sound(policy)), " to ".join(ends)) if compared else "",
+        (bracketed(saving, policy.sound), " to ".join(ends)) if compared else "",
         (number(policy.get("energy_kwh")), number(policy.get("energy_kwh_year"))),
         number(policy.get("cost_eur_year")),
         number(policy.get("co2_t_year")),
@@ -186,12 +187,6 @@ def _policy(policy: Policy) -> Cells:
 
 
 _TEXT = "text"
-
-
-def _sound(policy: Policy) -> bool:
-    """Whether the background work was done; who breaks the bound is told server by server."""
-    rate = policy.get("relative_background_rate")
-    return rate is None or rate >= BACKGROUND_FLOOR
 
 
 def _server(at: int, members: list[dict[str, Any]]) -> list[Cell | str]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wattio.analysis import soundness
 from wattio.analysis.histogram import Counts, Edges
 from wattio.kinds.governor.folder import GovernorFolder
 from wattio.kinds.governor.journal import Event, Machine, Summary
@@ -89,6 +90,16 @@ class Governed:
         metrics = self.recorded.metrics
         found = metrics.get(name) or metrics.get(f"{name}_estimated")
         return found[0] if found else None
+
+    @property
+    def sound(self) -> bool:
+        """Whether what was saved kept the bound on average, while it was saved."""
+        return self.keeps(self.get("loss_mean"))
+
+    def keeps(self, loss: float | None) -> bool:
+        """Whether a latency so much above full speed's keeps the bound, as far as it is known."""
+        plf = self.recorded.run.plf
+        return soundness.sound(None if loss is None or not plf else loss <= plf, None)
 
     def has(self, column: str) -> bool:
         """Whether a column of the series has any value."""

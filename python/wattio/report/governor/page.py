@@ -28,7 +28,7 @@ from wattio.report.page import (
     lines,
     write,
 )
-from wattio.report.phrases import number, percent, quantity, setting
+from wattio.report.phrases import bracketed, number, percent, quantity, setting
 from wattio.report.plots import Table
 
 PRICE = Price()
@@ -139,15 +139,16 @@ def _of_alternation(found: Governed) -> list[tuple[str, str, str]]:
 def _of_power(found: Governed) -> list[tuple[str, str, str]]:
     would = "that would be in force" if found.shadow else "in force"
     share, saved_w = found.get("saving_share_estimated"), phrases.saved_w(found)
-    year = ""
+    year, sound = "", found.sound or (saved_w or 0.0) < 0
     if saved_w is not None:
         saved = PRICE.year(saved_w)
         year = f"{number(saved.kwh)} kWh, {number(saved.eur)} EUR, {number(1000 * saved.co2_t)} kg"
+        year = bracketed(year, sound)
     return [
         ("time covered by windows", duration(found.get("span_s") or 0.0), "measured"),
         (f"mean power of the setting {would}", _of(found, "power_w_mean_estimated", "W"), _BY),
         ("mean power at full speed", _of(found, "power_w_mean_full_speed_estimated", "W"), _BY),
-        ("saving", "" if share is None else percent(share, 1), _BY),
+        ("saving", "" if share is None else bracketed(percent(share, 1), sound), _BY),
         ("saving in a year, and its CO\N{SUBSCRIPT TWO}", year, _BY),
         (f"energy of the setting {would}", _of(found, "energy_j_estimated", "J"), _BY),
         ("energy at full speed", _of(found, "energy_j_full_speed_estimated", "J"), _BY),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wattio.kinds.governor.journal import Bound
 from wattio.report.governor.gather import Governed
-from wattio.report.phrases import number, percent
+from wattio.report.phrases import bracketed, number, percent
 
 _SPACE = "\N{NO-BREAK SPACE}"
 
@@ -52,8 +52,9 @@ def headline(found: Governed) -> str:
     better, worse = ("have saved", "have cost") if found.shadow else ("saved", "cost")
     verb = f"{'would ' if found.shadow else ''}{better if saving >= 0 else worse}"
     more = "" if saving >= 0 else " more"
-    watts = f"{number(abs(saving))}{_SPACE}W{more} on average {ESTIMATE}"
-    part = f"{percent(abs(share or 0.0), 1)} of the {number(full_w)}{_SPACE}W"
+    sound = found.sound or saving < 0
+    watts = f"{bracketed(f'{number(abs(saving))}{_SPACE}W', sound)}{more} on average {ESTIMATE}"
+    part = f"{bracketed(percent(abs(share or 0.0), 1), sound)} of the {number(full_w)}{_SPACE}W"
     text = f"{over}, {policy} {verb} {watts}, {part} that full speed draws by the same estimate."
     covered_s = found.get("span_s_estimated") or 0.0
     if covered_s < 0.99 * span_s:
@@ -74,7 +75,9 @@ def by_turns(found: Governed) -> str:
         signed = f"{saved.mean:.1f} ± {saved.half_width:.1f}{_SPACE}W"
         text = f"no saving by {policy} can be told from chance yet ({signed}{of})"
     else:
-        text = f"{policy} {'saved' if saved.mean > 0 else 'cost'} {interval}{of}"
+        sound = latency is None or found.keeps(latency.mean) or saved.mean < 0
+        told = bracketed(f"{interval}{of}", sound)
+        text = f"{policy} {'saved' if saved.mean > 0 else 'cost'} {told}"
     if latency is not None:
         change = f"{100 * latency.mean:+.1f} ± {100 * latency.half_width:.1f}{_SPACE}%"
         text += f"; mean latency {change}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from wattio.analysis.price import Price
+from wattio.analysis.soundness import BACKGROUND_FLOOR
 from wattio.kinds.simulation import overall, promises
-from wattio.kinds.simulation.overall import BACKGROUND_FLOOR, Overall, sound
+from wattio.kinds.simulation.overall import Overall, sound
 from wattio.report import output
 from wattio.report.page import (
     Block,

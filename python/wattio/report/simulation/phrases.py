@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from wattio.kinds.simulation import promises
-from wattio.kinds.simulation.overall import does_background, sound
-from wattio.report.phrases import bracketed, number, percent, times
+from wattio.kinds.simulation.overall import sound
+from wattio.report.phrases import bracketed, number, percent, times, undone
 from wattio.report.simulation.figures import contests, contests_of
 from wattio.report.simulation.gather import LoadPart, Result
 from wattio.results.summary import Row
@@ -93,7 +93,4 @@ def _bound(row: Row) -> str:
 
 def _undone(row: Row) -> str:
     """What a policy leaves undone of the server's own work."""
-    rate = row.mean("relative_background_rate")
-    if does_background(row) or rate is None:
-        return ""
-    return f", with {percent(1 - rate, 0)} of the background work left undone"
+    return undone(row.mean("relative_background_rate"))
