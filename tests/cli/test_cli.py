@@ -142,7 +142,7 @@ def test_resume_with_another_study_is_refused(
         (("rum",), 'unknown command "rum"; did you mean "run"?'),
         (("run", "study.toml", "--jbos", "3"), "did you mean --jobs?"),
         (("run", "study.toml", "--jobs", "many"), "--jobs"),
-        (("run", "study.toml", "--jobs", "0"), "--jobs 0: must be 1 or more"),
+        (("run", "study.toml", "--jobs", "0"), "--jobs 0: allowed is 1 to 1024"),
         (("run",), "needs a study file"),
         (("run", "nowhere.toml"), "nowhere.toml: cannot be read"),
         (("report", "."), "is not a result folder"),

@@ -8,6 +8,7 @@ import json
 import math
 import re
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ import pytest
 from places import ROOT
 from wattio import _core, cli
 from wattio.api import simulated as api
-from wattio.errors import InputError
+from wattio.errors import Cancelled, InputError
 from wattio.kinds.simulation import metrics
-from wattio.simulator import oracle, simulation
+from wattio.simulator import oracle, saturation, simulation
 from wattio.simulator.native import NativeSimulator
+from wattio.simulator.profile import PATTERNS
 from wattio.simulator.simulation import Outcome, Request
 
 SHORT = ("--pressure", "0.05", "--duration", "2 s", "--warmup", "4 s")
@@ -160,6 +162,12 @@ def test_the_oracle_keeps_every_bound_that_it_is_given() -> None:
         (("--set", "unstable_threshold=0.01"), "above stable_threshold"),
         (("--policy", "native", "--without", "cores"), "is for the policy pacer"),
         (("--io-size", "8 ms"), "--io-size"),
+        # Not of 32 bits: that was told in the words of the JSON between Python and Rust.
+        (("--io-size", "900 TiB", "--iops", "10"), '"900 TiB"; allowed is 1 B to 1 GiB'),
+        (("--io-size", "2 GiB"), '--io-size: "2 GiB"; allowed is 1 B to 1 GiB'),
+        # It ran, in more and more memory, and on for a minute after Ctrl-C.
+        (("--clients", "1000000000"), "--clients 1000000000: allowed is 1 to 1000000, as"),
+        (("--clients", "0"), "--clients 0: allowed is 1 to 1000000"),
         (("--trace", "README.md"), "README.md"),
         (("--profile", "README.md"), "README.md"),
         (("--seed", "-1"), "--seed"),
@@ -394,3 +402,33 @@ def test_a_bound_and_a_plf_exclude_each_other() -> None:
     refused = wattio(*QUIET, "--bound", "mean 20%", "--plf", "0.1")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "exclude each other" in refused.stderr
+
+
+@pytest.mark.parametrize("clients", [0, -1, 10**6 + 1, 10**12])
+def test_a_program_asks_for_no_more_clients_either(clients: int) -> None:
+    with pytest.raises(InputError, match=f"clients {clients}: allowed is 1 to 1000000"):
+        api.simulate(clients=clients, pressure=0.1)
+
+
+def test_phases_have_requests_of_a_size_that_there_is() -> None:
+    phase = {"span_s": 1.0, "pattern": "Rand_R", "iops": 10.0, "io_bytes": 2**40}
+    with pytest.raises(InputError, match="a request of 1099511627776 bytes: allowed is 1 B to"):
+        api.simulate(phases=[phase])
+
+
+def test_the_rate_of_saturation_can_be_stopped_and_steps_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With many clients it takes long, and Ctrl-C was not looked for meanwhile."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(saturation, "_known", {})
+    server = _core.built_in_servers()["small"]
+    pattern = PATTERNS["Rand_RW"]
+    cancelled = threading.Event()
+    cancelled.set()
+    with pytest.raises(Cancelled):
+        saturation.saturated_iops(server, pattern, 300, cancelled)
+    assert not list(tmp_path.rglob("*"))
+    described = json.dumps({"read_fraction": 0.7, "random_fraction": 1.0, "io_bytes": 8192})
+    whole = _core.saturated_iops(server, described, 300, 1)
+    assert saturation.saturated_iops(server, pattern, 300) == whole

@@ -14,7 +14,14 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from wattio import _core, shipped
 from wattio.cli import output
 from wattio.errors import InputError, unusable
-from wattio.simulator.simulation import Request, Setting
+from wattio.simulator.simulation import (
+    CLIENTS_ALLOWED,
+    CLIENTS_MOST,
+    IO_BYTES_ALLOWED,
+    IO_BYTES_MOST,
+    Request,
+    Setting,
+)
 
 Quantity = str
 """A time with its unit as written on the command line, such as "60 s"."""
@@ -68,11 +75,11 @@ class LoadOptions:
     read_fraction
         Share of reads, instead of the pattern's.
     io_size
-        Size of a request, such as "32 KiB", instead of the pattern's.
+        Size of a request, such as "32 KiB", instead of the pattern's; at most 1 GiB.
     open
         Poisson arrivals whatever the server does, instead of clients that wait for answers.
     clients
-        Client threads, instead of the server description's.
+        Client threads, instead of the server description's; at most 1000000.
     trace
         Block trace to replay, or `pgbench`, which comes with wattio; `wattio trace info` shows what
         is in it.
@@ -149,8 +156,8 @@ class LoadOptions:
             if self.start is not None:
                 scales["start_s"] = seconds("--start", self.start)
             return {"trace": str(shipped.located(self.trace)), **scales, **reading}
-        if self.clients is not None and self.clients < 1:
-            raise InputError(f"--clients {self.clients}: must be 1 or more")
+        if self.clients is not None and not 1 <= self.clients <= CLIENTS_MOST:
+            raise InputError(f"--clients {self.clients}: {CLIENTS_ALLOWED}")
         who: dict[str, Any] = {"open": self.open}
         if self.clients is not None:
             who["clients"] = self.clients
@@ -185,7 +192,10 @@ class LoadOptions:
         if self.read_fraction is not None:
             mix["read_fraction"] = self.read_fraction
         if self.io_size is not None:
-            mix["io_bytes"] = round(quantity("--io-size", self.io_size, "data size"))
+            size_bytes = quantity("--io-size", self.io_size, "data size")
+            if not 1 <= size_bytes <= IO_BYTES_MOST:
+                raise InputError(f'--io-size: "{self.io_size}"; allowed is {IO_BYTES_ALLOWED}')
+            mix["io_bytes"] = round(size_bytes)
         return mix
 
 

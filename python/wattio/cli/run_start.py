@@ -61,10 +61,14 @@ class Start(Generic[F, P]):
         return folder, plan
 
 
+JOBS_MOST = 1024
+"""More threads than any machine has cores for."""
+
+
 def jobs_of(given: int | None) -> int:
-    """How many simulations run at a time. Raises InputError for fewer than one."""
-    if given is not None and given < 1:
-        raise InputError(f"--jobs {given}: must be 1 or more")
+    """How many simulations run at a time. Raises InputError for what cannot be."""
+    if given is not None and not 1 <= given <= JOBS_MOST:
+        raise InputError(f"--jobs {given}: allowed is 1 to {JOBS_MOST}, as each is a thread")
     return given or len(os.sched_getaffinity(0))
 
 

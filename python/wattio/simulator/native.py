@@ -69,7 +69,7 @@ class NativeSimulator:
         """
         if request.policy == BOUND_BY:
             return oracle.search(request, progress=progress, cancelled=cancelled)
-        run = _core.Simulation(json.dumps(simulation.specification(request)))
+        run = _core.Simulation(json.dumps(simulation.specification(request, cancelled)))
         return simulation.play(run, request, progress=progress, cancelled=cancelled)
 
     def relate(self, outcome: Outcome, native: Outcome, plf: float | None) -> dict[str, Any]:

@@ -68,7 +68,9 @@ def search(
 
     check_bounds(request.bounds)
     options = _options(request)
-    planned = _core.oracle(json.dumps(specification(request)), json.dumps(options), watch)
+    planned = _core.oracle(
+        json.dumps(specification(request, cancelled)), json.dumps(options), watch
+    )
     if planned is None:
         raise Cancelled("stopped")
     run, text = planned

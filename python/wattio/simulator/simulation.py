@@ -41,6 +41,16 @@ _UNDER_WAY = 10
 """So many requests may be under way at the end of any run."""
 
 
+CLIENTS_MOST = 1_000_000
+"""So many clients a load may have, about 100 MB; with more, all would be requests that wait."""
+
+CLIENTS_ALLOWED = "allowed is 1 to 1000000, as the requests of all of them are kept in memory"
+
+IO_BYTES_MOST = 2**30
+IO_BYTES_ALLOWED = "1 B to 1 GiB"
+"""How large a request may be, as the simulator has it."""
+
+
 @dataclass(frozen=True)
 class Request:
     """One run to simulate.
@@ -152,15 +162,18 @@ def play(
     )
 
 
-def specification(request: Request) -> dict[str, Any]:
-    """The native simulator's description of a run. Raises InputError."""
+def specification(request: Request, cancelled: threading.Event | None = None) -> dict[str, Any]:
+    """The native simulator's description of a run. Raises InputError, and Cancelled when it is set.
+
+    Where the load has a pressure, the rate at which the server saturates is measured first.
+    """
     _refuse_infinite("", asdict(request))
     server = described(request.server, request.power_model)
     return {
         "server": server,
         "policy": {"name": request.policy, "settings": dict(request.settings)},
         "bounds": list(request.bounds),
-        "load": _load(request, server),
+        "load": _load(request, server, cancelled),
         "warmup_s": request.warmup_s,
         "duration_s": request.duration_s,
         "window_s": request.window_s,
@@ -180,7 +193,7 @@ def _refuse_infinite(place: str, value: object) -> None:
         raise InputError(f"{place}: {unusable(value)}")
 
 
-def _load(request: Request, server: str) -> dict[str, Any]:
+def _load(request: Request, server: str, cancelled: threading.Event | None) -> dict[str, Any]:
     load = request.load
     if "trace" in load:
         return {
@@ -191,10 +204,15 @@ def _load(request: Request, server: str) -> dict[str, Any]:
             "time_scale": float(load.get("time_scale", 1.0)),
             **reading_of(load),
         }
-    clients = load.get("clients") or json.loads(_core.check_server(server))["clients"]
+    clients = load.get("clients")
+    if clients is None:
+        clients = json.loads(_core.check_server(server))["clients"]
+    elif not 1 <= clients <= CLIENTS_MOST:
+        raise InputError(f"clients {clients}: {CLIENTS_ALLOWED}")
     open_loop = bool(load.get("open", False))
     phases = [
-        _phase(phase, server, clients, open_loop=open_loop) for phase in _phases(load, request)
+        _phase(phase, server, clients, cancelled, open_loop=open_loop)
+        for phase in _phases(load, request)
     ]
     mode = "open" if open_loop else "clients"
     return {"kind": "phases", "mode": mode, "clients": clients, "phases": phases}
@@ -225,7 +243,12 @@ def _phases(load: Mapping[str, Any], request: Request) -> list[Mapping[str, Any]
 
 
 def _phase(
-    phase: Mapping[str, Any], server: str, clients: int, *, open_loop: bool
+    phase: Mapping[str, Any],
+    server: str,
+    clients: int,
+    cancelled: threading.Event | None,
+    *,
+    open_loop: bool,
 ) -> dict[str, Any]:
     pattern = _pattern(phase)
     iops = phase.get("iops")
@@ -238,7 +261,9 @@ def _phase(
         # At full pressure clients send as fast as they are answered; an open load has no such
         # clients and gets the rate that they reach.
         unlimited = pressure == 1 and not open_loop
-        saturated = None if unlimited else saturation.saturated_iops(server, pattern, clients)
+        saturated = (
+            None if unlimited else saturation.saturated_iops(server, pattern, clients, cancelled)
+        )
         iops = None if saturated is None else pressure * saturated
     return {"span_s": phase["span_s"], "iops": iops, "pattern": _as_dict(pattern)}
 
@@ -251,10 +276,13 @@ def _pattern(phase: Mapping[str, Any]) -> Pattern:
         base = PATTERNS[named]
     else:
         raise InputError(f'unknown pattern "{named}"; allowed are {", ".join(PATTERNS)}')
+    io_bytes = int(phase.get("io_bytes", base.io_bytes))
+    if not 1 <= io_bytes <= IO_BYTES_MOST:
+        raise InputError(f"a request of {io_bytes} bytes: allowed is {IO_BYTES_ALLOWED}")
     return Pattern(
         float(phase.get("read_fraction", base.read_fraction)),
         float(phase.get("random_fraction", base.random_fraction)),
-        int(phase.get("io_bytes", base.io_bytes)),
+        io_bytes,
     )
 
 

@@ -46,6 +46,7 @@ from wattio.kinds.simulation.trace_set import TraceSetEntry
 from wattio.results.runs import Setting
 from wattio.simulator import oracle
 from wattio.simulator.profile import PatternName, Pressure, Rate, SegmentEntry
+from wattio.simulator.simulation import CLIENTS_MOST
 
 Plf = Annotated[float, Field(gt=0, le=10)]
 
@@ -93,7 +94,7 @@ class LoadEntry(Strict):
     # Requests come whatever the server does; else clients wait for their answers.
     open: bool = False
     # How many wait for their answers; the server says how many where nothing is given.
-    clients: int | None = Field(default=None, ge=1, le=1_000_000)
+    clients: int | None = Field(default=None, ge=1, le=CLIENTS_MOST)
     trace: str | None = None  # a file of requests, or a trace that comes with wattio
     # Where the trace's format is not found by its content: its name, or what its columns are.
     format: str | None = None
