@@ -11,6 +11,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,19 +23,43 @@ from places import ROOT
 from wattio import cli
 from wattio.cli.failures import joined, of_arguments
 from wattio.meters import KINDS, kind_of
+from wattio.shipped import study_file
 
 DOCUMENTS = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "examples").rglob("*.md")),
     *sorted((ROOT / "packaging").rglob("*.md")),
+    *sorted((ROOT / "studies").rglob("*.md")),
+    *sorted((ROOT / "validation").rglob("*.md")),
 ]
+
+COMMENTED = [
+    path
+    for folder in ("studies", "packaging", "examples", "crates/plant/servers")
+    for path in sorted((ROOT / folder).rglob("*"))
+    if path.suffix in (".toml", ".conf", ".service", ".socket", ".sql", ".yml")
+]
+"""Files whose comments show commands: set apart, in backticks, or as what a unit executes."""
+
+HELPS = [
+    path
+    for crate in ("wattiod", "target")
+    for path in sorted((ROOT / "crates" / crate / "src/cli").rglob("*.rs"))
+]
+"""Where the help of the native programs is written."""
 
 _FENCE = re.compile(r"^```.*?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _PROGRAM = r"wattio(?:d|-target)? "
 _INLINE = re.compile(rf"(?<!`)`({_PROGRAM}[^`]+)`(?!`)")
 # Who runs it, and where it was built.
-_BEFORE = re.compile(r"^\s*(\$ |# )?(sudo |runuser -u wattio-target -- )?(target/release/)?")
+_WHO = r"(?:sudo |runuser -u wattio-target -- |podman exec wattiod /)?"
+_PLACE = r"(?:target/release/|\.venv/bin/|/usr/bin/|/usr/local/sbin/)?"
+_BEFORE = re.compile(rf"^\s*(\$ |# )?{_WHO}{_PLACE}")
+_APART = re.compile(r"^\s*(?:#|--)(?:\s{2,}|\t)(\S.*)$", re.MULTILINE)
+_EXECUTED = re.compile(r"^#?\s*Exec\w+=[-+!@:]*(\S.*)$", re.MULTILINE)
+_COMMENT = re.compile(r"^\s*(?:#|--) ?(.*)$", re.MULTILINE)
+_HELP = re.compile(rf"^\s*{_WHO}({_PROGRAM}.*?)(?:\\n)?(?:\\|\"[;)\],]*)?$", re.MULTILINE)
 
 
 def commands_of(text: str) -> Iterator[str]:
@@ -45,6 +70,21 @@ def commands_of(text: str) -> Iterator[str]:
             if re.match(_PROGRAM, bare):
                 yield re.split(r"\s[|>]\s|\s&&?(?:\s|$)|;", bare)[0]
     yield from _INLINE.findall(_FENCE.sub("", text))
+
+
+def commented(text: str) -> Iterator[str]:
+    """Command lines in the comments of a file, and those that a unit executes."""
+    lines = _APART.findall(text) + _EXECUTED.findall(text)
+    yield from commands_of("```\n" + "\n".join(lines).replace("%%", "%") + "\n```\n")
+    for one in _INLINE.findall(" ".join(_COMMENT.findall(text))):
+        yield " ".join(one.split())
+
+
+def of_rust(text: str) -> Iterator[str]:
+    """Command lines that stand in a help text of a program in Rust."""
+    for line in _HELP.findall(text):
+        command = re.split(r"\s{2,}", line)[0].replace('\\"', '"')
+        yield from commands_of(f"```\n{command}\n```\n")
 
 
 def words_of(command: str) -> list[str]:
@@ -69,6 +109,10 @@ def shown() -> Iterator[tuple[str, str]]:
         where = str(path.relative_to(ROOT))
         for command in commands_of(path.read_text(encoding="utf-8")):
             yield where, command
+    for paths, found_in in ((COMMENTED, commented), (HELPS, of_rust)):
+        for path in paths:
+            for command in found_in(path.read_text(encoding="utf-8")):
+                yield str(path.relative_to(ROOT)), command
     for where, text in helps(cli.build()):
         for command in commands_of(text):
             yield f"{where} --help", command
@@ -94,11 +138,20 @@ def test_a_command_that_is_shown_is_taken(where: str, command: str) -> None:
         if is_name(words) and isinstance(error, MissingArgumentError):
             return
         pytest.fail(f"{where}: {command}: {of_arguments(error)}")
+    if words[0] == "run" and where.startswith("studies/"):
+        study_is_one(words, f"{where}: {command}")
     for word in words:
         if re.match(r"(studies|servers|traces|validation)/", word):
             assert (ROOT / word).exists(), f"{where}: {command}: there is no {word}"
         if ":" in word and word.partition(":")[0] in KINDS:
             meter_is_one(word, f"{where}: {command}")
+
+
+def study_is_one(words: list[str], where: str) -> None:
+    file = study_file(words[1].removeprefix("studies/"))
+    if "--scale" in words:
+        scales = tomllib.loads(file.read_text(encoding="utf-8"))["scale"]
+        assert words[words.index("--scale") + 1] in scales, where
 
 
 def meter_is_one(name: str, where: str) -> None:
@@ -122,6 +175,19 @@ def test_commands_are_found() -> None:
         ["wattio", "check", "x"],
     ]
     assert len([where for where, command in NATIVE if command.startswith("wattio-target ")]) > 8
+    text = "```\n.venv/bin/wattio run a\nsudo .venv/bin/wattio check b\n```\n"
+    assert list(commands_of(text)) == ["wattio run a", "wattio check b"]
+    text = "# Such as\n#     wattio run a \\\n#         --json\nx = 1\n# See `wattio\n# check b`.\n"
+    text += (
+        "# wattio is not called here\nExecStart=/usr/bin/wattiod run\n#ExecStop=-wattiod status\n"
+    )
+    assert [" ".join(one.split()) for one in commented(text)] == [
+        *("wattio run a --json", "wattiod run", "wattiod status", "wattio check b"),
+    ]
+    text = '#[command(after_help = "\\\nExamples:\n  wattiod set plf 0.1   at once")]\n'
+    assert list(of_rust(text)) == ["wattiod set plf 0.1"]
+    found_in = {where.partition("/")[0] for where, _ in SHOWN}
+    assert {"README.md", "docs", "studies", "packaging", "crates"} <= found_in
     text = "```\ntarget/release/wattio-target serve --tcp [::1]:1 &\n```\n"
     assert [words_of(one) for one in commands_of(text)] == [
         ["wattio-target", "serve", "--tcp", "[::1]:1"]
