@@ -26,6 +26,16 @@ def studies() -> dict[str, Path]:
     return {path.parent.name: path.parent for path in sorted(STUDIES.glob("*/study.toml"))}
 
 
+def examples() -> dict[str, tuple[Path, ...]]:
+    """The study files of each folder that is shipped, by its name: study.toml, or several."""
+    found = {}
+    for folder in sorted(STUDIES.iterdir()):
+        names = ["study.toml"] if (folder / "study.toml").exists() else _studies_in(folder)
+        if names:
+            found[folder.name] = tuple(folder / name for name in names)
+    return found
+
+
 def traces() -> dict[str, Path]:
     """Each trace that is shipped, by its name."""
     return {path.stem: path for path in sorted(TRACES.glob(f"*{TRACE_SUFFIX}"))}

@@ -23,15 +23,30 @@ def called(*words: str) -> int:
     return int(ended.value.code or 0)
 
 
-@pytest.mark.parametrize("example", shipped.studies())
+@pytest.mark.parametrize("example", shipped.examples())
 def test_every_example_becomes_a_study_of_ones_own(
     example: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert called("new", "study", "mine", "--from", example) == 0
-    made = document.read(Path("mine/study.toml"))
-    assert made.content["study"]["name"] == "mine"
-    assert f"wattio run {example}" not in made.text
-    assert called("check", "mine") == 0, capsys.readouterr().err
+    told = capsys.readouterr().out
+    for file in shipped.examples()[example]:
+        made = document.read(Path("mine") / file.name)
+        part = "" if file.stem == "study" else f"-{file.stem}"
+        assert made.content["study"]["name"] == f"mine{part}"
+        assert f"wattio run {example}" not in made.text
+        assert f"results/{example}" not in made.text
+        path = str(made.path) if part else "mine"
+        assert f"wattio run {path}\n" in told
+        assert called("check", path) == 0, capsys.readouterr().err
+
+
+def test_every_folder_of_studies_is_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    """That of two clusters has two studies and no study.toml, and could not be copied."""
+    folders = {path.name for path in shipped.STUDIES.iterdir() if path.is_dir()}
+    assert shipped.examples().keys() == folders
+    assert called("new", "study", "--list") == 0
+    told = capsys.readouterr().out
+    assert {line.split()[0] for line in told.splitlines()} == folders
 
 
 def test_nothing_is_overwritten(capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,22 +53,25 @@ def study(
         Show the examples and what each asks.
     """
     if listing:
-        for known, folder in shipped.studies().items():
-            head = document.read(folder / "study.toml").content["study"]
-            text = f"{known:15} {head['kind']:12} {head['description']}"
-            output.say(text)
+        for known, several in shipped.examples().items():
+            for file in several:
+                head = document.read(file).content["study"]
+                output.say(f"{known:17} {head['kind']:12} {head['description']}")
         return 0
-    example = shipped.studies().get(source)
-    if example is None:
-        raise InputError(f'--from "{source}": {nearest(source, list(shipped.studies()))}')
+    files = shipped.examples().get(source)
+    if files is None:
+        raise InputError(f'--from "{source}": {nearest(source, list(shipped.examples()))}')
     target = _free(name, "wattio new study my-study")
+    example = files[0].parent
     for file in sorted(example.rglob("*.toml")):
         copy = target / file.relative_to(example)
         copy.parent.mkdir(parents=True, exist_ok=True)
         text = file.read_text(encoding="utf-8")
         copy.write_text(_renamed(text, source, target), encoding="utf-8")
-    output.say(f"{target / 'study.toml'}: made from {source}; change it, then:")
-    output.say(f"  wattio check {target}\n  wattio run {target}")
+    made = [target / file.name for file in files]
+    output.say(f"{', '.join(map(str, made))}: made from {source}; change it, then:")
+    for one in [target] if len(made) == 1 else made:
+        output.say(f"  wattio check {one}\n  wattio run {one}")
     return 0
 
 
@@ -112,6 +115,10 @@ def _free(name: Path | None, example: str) -> Path:
 
 def _renamed(text: str, source: str, target: Path) -> str:
     """A file of an example, under the new name: in `[study]` and in commands in its comments."""
-    named = re.sub(rf'(?m)^name = "{re.escape(source)}"$', f'name = "{target.name}"', text, count=1)
+    # Where there are several studies, each has a name of its own behind that of the folder.
+    name = re.compile(rf'(?m)^name = "{re.escape(source)}(-\w+)?"$')
+    named = name.sub(lambda found: f'name = "{target.name}{found[1] or ""}"', text, count=1)
     command = re.compile(rf"(?m)^(# .*wattio \w+) {re.escape(source)}\b")
+    results = re.compile(rf"\bresults/{re.escape(source)}\b")
+    named = results.sub(f"results/{target.name}", named)
     return command.sub(lambda found: f"{found[1]} {target}", named)
