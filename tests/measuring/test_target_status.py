@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import threading
 from collections.abc import Mapping
@@ -192,3 +193,24 @@ def test_a_broken_answer_is_told_with_its_line(tmp_path: Path, line: str) -> Non
     (tmp_path / "step.status.jsonl").write_text('{"at": [1, 2], "status": {}}\n' + line + "\n")
     with pytest.raises(ResultError, match=r"step\.status\.jsonl:2: is no answer"):
         system_status.read(tmp_path, "step")
+
+
+def test_answers_for_which_there_is_no_room_end_the_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A traceback of a thread was printed, and the step went on without its answers."""
+    monkeypatch.setattr(system_status, "_place", lambda *_: Path("/dev/full"))
+    asked = threading.Event()
+
+    def ask() -> dict[str, Any]:
+        if threading.current_thread() is threading.main_thread():
+            return {}
+        asked.set()
+        return {"more": "than a buffer holds" * 10_000}
+
+    with (
+        pytest.raises(OSError, match="/dev/full") as raised,
+        system_status.kept(ask, 1e-3, tmp_path, "step"),
+    ):
+        assert asked.wait(30)
+    assert raised.value.errno == errno.ENOSPC

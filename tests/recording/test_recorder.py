@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from wattio.errors import InputError
+from wattio.errors import InputError, ResultError, storage_reason
 from wattio.meters.meter import MeterLost, MeterRefused
 from wattio.recording import Recorder, Source, journal
 
@@ -184,3 +185,28 @@ def test_ctrl_c_is_not_for_the_process_and_its_end_is_told(tmp_path: Path) -> No
         eventually(lambda: not recorder.caught_up("node", time.monotonic_ns() + 10**12, 0.0))
         eventually(lambda: [e.kind for e in recorder.events()][-1:] == ["ended"])
         assert len(recorder.read_all("node")) > 0
+
+
+def test_what_befalls_its_own_files_is_told_with_their_names(tmp_path: Path) -> None:
+    """A full disk was `[Errno 28]` of a meter, or a process that left no word."""
+    file = tmp_path / "out" / journal.samples_name(0)
+    file.mkdir(parents=True)
+    with (
+        Recorder([Source("one", "estimate:assumed")], tmp_path / "out") as recorder,
+        pytest.raises(ResultError, match=f"^{file}: Is a directory$"),
+    ):
+        recorder.start()
+
+
+def test_a_record_that_cannot_be_written_names_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    file = journal.RecordFile(tmp_path / "0.samples")
+    with monkeypatch.context() as filled:
+        filled.setattr(os, "write", full)
+        with pytest.raises(OSError, match="No space left") as raised:
+            file.add(b"record")
+    assert storage_reason(raised.value) == f"{tmp_path}/0.samples: No space left on device"

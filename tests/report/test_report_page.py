@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from pathlib import Path
 
@@ -84,6 +86,31 @@ def test_files_beside_and_one_error_where_they_cannot_be(tmp_path: Path) -> None
     (tmp_path / "file").write_text("")
     with pytest.raises(ResultError, match="file: cannot be written"):
         write(tmp_path / "file", page())
+
+
+@pytest.mark.parametrize("writes", range(4))
+def test_a_page_for_which_there_is_no_room_leaves_nothing_beside(
+    writes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`compare --html` on a full disk left a table and a figure of a page that was not there."""
+    written: list[Path] = []
+    whole = Path.write_bytes
+
+    def filling(path: Path, content: bytes) -> int:
+        if len(written) == writes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        written.append(path)
+        return whole(path, content)
+
+    (tmp_path / "all.csv").write_text("of before")
+    with monkeypatch.context() as full:
+        full.setattr(Path, "write_bytes", filling)
+        for target in (tmp_path, tmp_path / "new"):
+            written.clear()
+            with pytest.raises(ResultError, match="cannot be written: No space left on device"):
+                write(target, page(Shown(DRAWN, "day-")))
+    assert [path.name for path in tmp_path.iterdir()] == ["all.csv"]
+    assert (tmp_path / "all.csv").read_text() == "of before"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from wattio.cli import EXIT_DONE, EXIT_PROBLEM, output
-from wattio.errors import InputError, WorkloadFailed
+from wattio.errors import InputError, ResultError, WorkloadFailed, storage_reason
 from wattio.meters.meter import MeterLost
 from wattio.signals import ENDING, handled
 
@@ -142,6 +142,11 @@ def run(
     try:
         with _raw_folder(out) as raw:
             measured = _measure(options, out, raw, meter or found_here(), quiet=as_json)
+    except OSError as error:
+        # A write to a file that is open does not name it.
+        reason = storage_reason(error) or str(error)
+        text = reason if error.filename else f"{raw}: cannot be written: {reason}"
+        raise ResultError(text) from error
     except (WorkloadFailed, MeterLost) as error:
         output.complain(str(error))
         return EXIT_PROBLEM

@@ -70,11 +70,11 @@ class RecordFile:
             try:
                 while content:
                     content = content[os.write(self._file, content) :]
-            except OSError:
+            except OSError as error:
                 # All of it waits still and is written again: half a record would shift the rest.
                 os.ftruncate(self._file, whole)
                 os.lseek(self._file, whole, os.SEEK_SET)
-                raise
+                raise OSError(error.errno, error.strerror, str(self.path)) from error
             del self._waiting[:count]
 
 

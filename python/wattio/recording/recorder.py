@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from wattio import clock
-from wattio.errors import InputError, WattioError
+from wattio.errors import InputError, ResultError, WattioError
 from wattio.meters import samples
 from wattio.meters.meter import Facts, MeterLost, MeterRefused
 from wattio.meters.samples import Samples
@@ -29,6 +29,7 @@ _ERRORS: dict[str, type[Exception]] = {
     "InputError": InputError,
     "MeterRefused": MeterRefused,
     "MeterLost": MeterLost,
+    "ResultError": ResultError,
 }
 
 
@@ -83,7 +84,7 @@ class Recorder:
         """Open the meters, wait for the first reading of each; their facts by label.
 
         Raises InputError, MeterRefused, MeterLost with the meter's words; MeterLost also where a
-        meter says nothing within `timeout_s`.
+        meter says nothing within `timeout_s`. ResultError where its files cannot be written.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         with (self._folder / LOG).open("wb") as log:

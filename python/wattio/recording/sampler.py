@@ -20,7 +20,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from wattio import clock
-from wattio.errors import InputError
+from wattio.errors import InputError, ResultError, storage_reason
 from wattio.meters import open_meter
 from wattio.meters.meter import MeterLost, MeterRefused
 from wattio.recording import journal, loops
@@ -43,19 +43,24 @@ def main() -> None:
     request = json.loads(sys.stdin.buffer.readline())
     folder = Path(request["folder"])
     stopped = threading.Event()
-    events = journal.EventLog(folder / journal.EVENTS)
-    tools = Tools(open_meter, events, stopped)
-    sources = [
-        _watched(folder / journal.samples_name(number), entry, tools)
-        for number, entry in enumerate(request["sources"])
-    ]
-    failure = _open_all([watched for watched, _ in sources])
+    try:
+        events = journal.EventLog(folder / journal.EVENTS)
+        tools = Tools(open_meter, events, stopped)
+        sources = [
+            _watched(folder / journal.samples_name(number), entry, tools)
+            for number, entry in enumerate(request["sources"])
+        ]
+        failure = _open_all([watched for watched, _ in sources])
+        found = [(watched.label, watched.facts) for watched, _ in sources]
+        facts = {label: fact for label, fact in found if fact is not None}
+        names = {entry["label"]: entry["name"] for entry in request["sources"]}
+        if failure is None:
+            journal.write_sources(folder, names, facts)
+    except OSError as error:
+        failure = OSError(error.errno, error.strerror, error.filename or str(folder))
     if failure is not None:
-        _answer({"error": _kind(failure), "text": str(failure)})
+        _answer({"error": _kind(failure, folder), "text": _text(failure)})
         os._exit(1)
-    facts = {watched.label: watched.facts for watched, _ in sources if watched.facts is not None}
-    names = {entry["label"]: entry["name"] for entry in request["sources"]}
-    journal.write_sources(folder, names, facts)
     gc.collect()
     gc.disable()
     fast = _start(sources, stopped)
@@ -135,11 +140,19 @@ def _end(watch: list[Watched]) -> None:
         watched.file.flush()
 
 
-def _kind(failure: Exception) -> str:
+def _kind(failure: Exception, folder: Path) -> str:
+    # What befell our own files, such as a full disk, is no fault of a meter's.
+    if isinstance(failure, OSError) and Path(failure.filename or "").is_relative_to(folder):
+        return ResultError.__name__
     for kind in (InputError, MeterRefused, MeterLost):
         if isinstance(failure, kind):
             return kind.__name__
     return MeterLost.__name__
+
+
+def _text(failure: Exception) -> str:
+    reason = storage_reason(failure) if isinstance(failure, OSError) else None
+    return reason or str(failure)
 
 
 def _answer(content: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from wattio import _core, clock
 from wattio.clock import Instant
-from wattio.errors import InputError
+from wattio.errors import InputError, storage_reason
 from wattio.meters.meter import (
     BadReading,
     Facts,
@@ -201,6 +201,8 @@ def _is_final(error: Exception) -> bool:
 
 
 def _words(error: Exception) -> str:
+    if isinstance(error, OSError) and (reason := storage_reason(error)):
+        return reason
     if isinstance(error, MeterLost | InputError | OSError) and str(error):
         return str(error)
     return f"{type(error).__name__}: {error}"

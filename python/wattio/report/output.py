@@ -49,9 +49,14 @@ def write_figure(target: Path, name: str, figure: Drawn) -> None:
 
 def write_table(path: Path, table: Table) -> None:
     """Write a table as CSV."""
+    path.write_bytes(as_csv(table))
+
+
+def as_csv(table: Table) -> bytes:
+    """A table as the content of a CSV file."""
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="\n").writerows(table)
-    path.write_text(buffer.getvalue(), encoding="utf-8")
+    return buffer.getvalue().encode()
 
 
 def slug(name: str) -> str:

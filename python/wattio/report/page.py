@@ -5,6 +5,7 @@ A kind of result brings sections; each is a title and blocks: paragraphs, tables
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,6 +16,7 @@ from typing import ClassVar
 from markupsafe import Markup
 
 from wattio.errors import ResultError
+from wattio.files.whole import whole_file
 from wattio.report import output
 from wattio.report.phrases import DASH
 from wattio.report.plots import Drawn, Table
@@ -180,22 +182,29 @@ def code(text: str) -> Markup:
 def write(target: Path, page: Page, name: str = "index.html") -> Path:
     """Write a page into a folder with its tables and figures beside it; return the page.
 
-    Raises ResultError where it cannot be written.
+    All of them are written or none. Raises ResultError where they cannot be.
     """
-    path = target / name
+    contents = {f"{table}.csv": output.as_csv(rows) for table, rows in page.tables.items()}
+    inside = embedded(page)
+    for figure in page.figures():
+        contents[f"{figure.file}.svg"] = figure.drawn.image
+        contents[f"{figure.file}.csv"] = output.as_csv(figure.drawn.table)
+        if figure.drawn.narrow and figure.file not in inside:
+            contents[f"{figure.file}-narrow.svg"] = figure.drawn.narrow
+    contents[name] = _rendered(page, inside).encode()
+    made = not target.exists()
     try:
         target.mkdir(exist_ok=True)
-        for name, table in page.tables.items():
-            output.write_table(target / f"{name}.csv", table)
-        inside = embedded(page)
-        for figure in page.figures():
-            output.write_figure(target, figure.file, figure.drawn)
-            if figure.drawn.narrow and figure.file not in inside:
-                (target / f"{figure.file}-narrow.svg").write_bytes(figure.drawn.narrow)
-        path.write_text(_rendered(page, inside), encoding="utf-8")
+        # Each takes its place when all of them are there.
+        with contextlib.ExitStack() as waiting:
+            for file, content in contents.items():
+                waiting.enter_context(whole_file(target / file)).write_bytes(content)
     except OSError as error:
+        if made:
+            with contextlib.suppress(OSError):
+                target.rmdir()
         raise ResultError(f"{target}: cannot be written: {error.strerror}") from error
-    return path
+    return target / name
 
 
 PAGE_MAX = 1_990_000

@@ -8,7 +8,9 @@ in between that was not answered is a line with `failure` in place of `status`.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -38,17 +40,25 @@ def kept(
 ) -> Iterator[None]:
     """Ask before and after what is done, and each `period_s` meanwhile; keep all answers.
 
-    Nothing is kept where nobody answers. Raises SystemFailed where the first or last answer fails.
+    Nothing is kept where nobody answers. Raises SystemFailed where the first or last answer fails,
+    and OSError where they cannot be written.
     """
     first = ask() if ask is not None else None
     if ask is None or first is None:
         yield
         return
-    with _place(folder, step, kind).open("w", encoding="utf-8") as file:
+    path = _place(folder, step, kind)
+    # Without a buffer, so that nothing is left to be written, and to fail, when it is closed.
+    with path.open("wb", buffering=0) as file:
 
         def keep(content: Mapping[str, Any]) -> None:
-            line = {"at": list(now()), **content}
-            file.write(json.dumps(line, allow_nan=False) + "\n")
+            line = json.dumps({"at": list(now()), **content}, allow_nan=False).encode() + b"\n"
+            try:
+                whole = file.write(line) == len(line)
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, str(path)) from error
+            if not whole:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
         keep({"status": first})
         with _meanwhile(lambda: keep(_answer(ask)), period_s):
@@ -66,15 +76,23 @@ def _answer(ask: Ask) -> Mapping[str, Any]:
 
 @contextlib.contextmanager
 def _meanwhile(do: Callable[[], None], period_s: float) -> Iterator[None]:
-    """Do something again and again, in a thread of its own; it has ended afterwards."""
+    """Do something again and again, in a thread of its own; it has ended afterwards.
+
+    Raises, at the end, the OSError that ended it earlier, such as of a full disk.
+    """
     if period_s <= 0:
         yield
         return
     ended = threading.Event()
 
+    failures: list[OSError] = []
+
     def again() -> None:
-        while not ended.wait(period_s):
-            do()
+        try:
+            while not ended.wait(period_s):
+                do()
+        except OSError as error:
+            failures.append(error)
 
     thread = threading.Thread(target=again, name="status", daemon=True)
     thread.start()
@@ -83,6 +101,8 @@ def _meanwhile(do: Callable[[], None], period_s: float) -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
+    if failures:
+        raise failures[0]
 
 
 def read(folder: Path, step: str, kind: str = STATUS) -> tuple[Answer, ...]:
