@@ -15,8 +15,12 @@ import docs_site
 import pytest
 import wattio
 from governor import governed_fake
+from measuring import made_folder
+from simulation.test_fleet import STUDY as FLEET
+from wattio.analysis import modelled
 from wattio.kinds.simulation.schema import LoadEntry, SimulationStudy
 from wattio.report.measurement.phrases import MEANINGS
+from wattio.workloads.training import UTILISATION
 
 ROOT = Path(__file__).parents[1]
 
@@ -26,9 +30,17 @@ def listed(title: str) -> list[tuple[re.Pattern[str], str]]:
     content = tomllib.loads(docs_reference.METRICS.read_text(encoding="utf-8"))
     part = next(part for part in content["part"] if part["title"] == title)
     return [
-        (re.compile(re.sub(r"<\w+>", "[A-Za-z0-9_]+", metric["name"])), metric["unit"])
+        (re.compile(re.sub(r"<\w+>", "[A-Za-z0-9_]+", name)), metric["unit"])
         for metric in part["metric"]
+        for name in metric["name"].split(", ")
     ]
+
+
+def units_of(name: str, known: list[tuple[re.Pattern[str], str]]) -> set[str]:
+    """The units of a metric of a measurement, without what may stand before and behind a name."""
+    whole = {name, name.partition(".")[2]}
+    names = whole | {each.removeprefix("estimated_").removesuffix("_net") for each in whole}
+    return {unit for pattern, unit in known for each in names if pattern.fullmatch(each)}
 
 
 def test_every_metric_of_a_simulation_is_in_the_reference(tmp_path: Path) -> None:
@@ -55,6 +67,41 @@ def test_every_metric_of_wattiod_is_in_the_reference(tmp_path: Path) -> None:
     for name, unit in zip(table["name"], table["unit"], strict=True):
         base = re.sub(r"_estimated$", "", name)
         units = {u for pattern, u in known if pattern.fullmatch(name) or pattern.fullmatch(base)}
+        assert unit in units, name
+
+
+@pytest.mark.parametrize("kind", ["meters", "nodes", "estimate"])
+def test_every_metric_of_a_measurement_is_in_the_reference(kind: str, tmp_path: Path) -> None:
+    """Of a folder that is made up; rows of core time, capacity and an estimate's range lacked."""
+    study = made_folder.smaller(made_folder.STUDY, repetitions=1, clients="[1]")
+    if kind == "nodes":
+        path = made_folder.write(tmp_path, made_folder.of_nodes(study, 2), nodes=2)
+    elif kind == "estimate":
+        study = made_folder.only_estimate(study)
+        busy = {"left": 0.5, "right": 0.25}
+        path = made_folder.write(tmp_path, study, estimate_only=True, busy=busy)
+    else:
+        path = made_folder.write(tmp_path, study)
+    table = wattio.open(path).table("metrics")
+    units = dict(zip(table["name"], table["unit"], strict=True))
+    assert len(units) > 25
+    assert "raw_capacity_tb" in units
+    assert ("cores_busy_s" in units) == (modelled.BY in units) == (kind == "estimate")
+    # What only a system with late deletes, a sum of meters and a training have.
+    units |= {"deletes_s": "s", modelled.MEASURED: "J"}
+    units |= {UTILISATION: "1", f"{UTILISATION}_min": "1"}
+    known = listed("Measurements")
+    for name, unit in units.items():
+        assert re.sub(r"^J s(\^\d+)?$", "J s^n", unit) in units_of(name, known), name
+
+
+def test_every_metric_of_a_fleet_is_in_the_reference(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(FLEET)
+    table = wattio.run(tmp_path, results=tmp_path / "results").table("metrics")
+    known = listed("Fleets")
+    assert len(set(table["name"])) > 20
+    for name, unit in zip(table["name"], table["unit"], strict=True):
+        units = {u for pattern, u in known if pattern.fullmatch(name)}
         assert unit in units, name
 
 
