@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
+from importlib import import_module
 
 import pytest
+from wattio import signals
 from wattio.executors.interrupts import undisturbed
-from wattio.signals import ENDING, ended_by_signals, handled, noted
+from wattio.signals import ENDING, SLICE_S, ended_by_signals, flagged, handled, noted
 
 
 @pytest.fixture(params=ENDING)
@@ -70,3 +73,40 @@ def test_other_threads_handle_no_signals() -> None:
     thread.start()
     thread.join()
     assert entered == [True]
+
+
+def test_a_flag_is_set_by_the_first_signal_and_the_second_ends(number: signal.Signals) -> None:
+    """`wattio peak` ended at its own pace whatever one pressed, and a handler could wait for the
+    lock that its own thread held."""
+    with flagged() as flag:
+        assert not flag.is_set()
+        assert not flag.wait(0)
+        signal.raise_signal(number)
+        assert flag.is_set()
+        assert flag.wait(60)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(number)
+
+
+def test_a_flag_that_is_waited_for_is_set_within_the_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The handler runs in the thread that waits, in the middle of it."""
+    slept: list[float] = []
+
+    def sleep(span_s: float) -> None:
+        slept.append(span_s)
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    with flagged() as flag:
+        assert flag.wait(60)
+    assert slept == [SLICE_S]
+
+
+@pytest.mark.parametrize("module", ["peak", "hpcio_run"])
+def test_handlers_of_signals_set_no_event(module: str) -> None:
+    """Setting one takes its lock, which the thread that is interrupted may hold."""
+    command = import_module(f"wattio.cli.{module}")
+    assert command.signals is signals
+    assert not hasattr(command, "handled")

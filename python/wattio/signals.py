@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 
@@ -11,6 +13,9 @@ Handler = Callable[[int, FrameType | None], object]
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Ctrl-C, `kill` and the end of a service, and a terminal that goes away."""
+
+SLICE_S = 0.02
+"""How soon a flag that is waited for is seen."""
 
 
 @contextlib.contextmanager
@@ -44,6 +49,55 @@ def noted(numbers: Sequence[int] = ENDING) -> Iterator[Callable[[], bool]]:
 
     with handled(numbers, note):
         yield lambda: bool(received)
+
+
+class Flag(threading.Event):
+    """An event that the handler of a signal may set.
+
+    The lock of an Event may be held, in `wait`, by the very thread that a handler interrupts, which
+    would then wait for itself for ever. This one has none: `wait` looks again and again.
+    """
+
+    def __init__(self) -> None:
+        """It is not set."""
+        super().__init__()
+        self._raised = False
+
+    def set(self) -> None:
+        """Set it, for good."""
+        self._raised = True
+
+    def clear(self) -> None:
+        """It stays set: nobody takes back that a signal came."""
+        raise NotImplementedError("a signal that came is not taken back")
+
+    def is_set(self) -> bool:
+        """Whether it is set."""
+        return self._raised
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is set, or so many seconds; whether it is set."""
+        end_s = None if timeout is None else time.monotonic() + timeout
+        while not self._raised:
+            left_s = SLICE_S if end_s is None else end_s - time.monotonic()
+            if left_s <= 0:
+                break
+            time.sleep(min(SLICE_S, left_s))
+        return self._raised
+
+
+@contextlib.contextmanager
+def flagged(numbers: Sequence[int] = ENDING) -> Iterator[Flag]:
+    """Set a flag when a signal comes while entered; a second one raises KeyboardInterrupt."""
+    flag = Flag()
+
+    def note(_: int, __: FrameType | None) -> None:
+        if flag.is_set():
+            raise KeyboardInterrupt
+        flag.set()
+
+    with handled(numbers, note):
+        yield flag
 
 
 @contextlib.contextmanager

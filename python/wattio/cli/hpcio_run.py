@@ -6,16 +6,15 @@ import contextlib
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from wattio import signals
 from wattio.cli import EXIT_DONE, EXIT_PROBLEM, output
 from wattio.errors import InputError, ResultError, WorkloadFailed, storage_reason
 from wattio.meters.meter import MeterLost
-from wattio.signals import ENDING, handled
 
 if TYPE_CHECKING:
     from wattio.clock import Span
@@ -215,7 +214,7 @@ def _measure(
     from wattio.workloads.ranks import boot
     from wattio.workloads.workload import Context, Place
 
-    with _stopped_by_signals() as stopped:
+    with signals.flagged() as stopped:
         context = Context((Place(out),), raw, stopped)
 
         def work() -> tuple[Report, Span]:
@@ -224,20 +223,6 @@ def _measure(
             return report, report.span(boot())
 
         return one_run.metered(meters, raw, work, lambda report: report.core_ticks(boot()))
-
-
-@contextlib.contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
-    """While entered, signals to end set the event; a second one ends the program."""
-    stopped = threading.Event()
-
-    def note(_: int, __: FrameType | None) -> None:
-        if stopped.is_set():
-            raise KeyboardInterrupt
-        stopped.set()
-
-    with handled(ENDING, note):
-        yield stopped
 
 
 @contextlib.contextmanager

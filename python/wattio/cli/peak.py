@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -16,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from wattio import shipped
+from wattio import shipped, signals
 from wattio.analysis.peak import QUANTITIES, RULES, Limit, Rule
 from wattio.cli import EXIT_PROBLEM, output
 from wattio.cli.load_options import Quantity, seconds
@@ -25,7 +24,6 @@ from wattio.errors import HostError, InputError, WorkloadFailed
 from wattio.files import document
 from wattio.peak import advice
 from wattio.peak.file import Head, PartEntry, PeakFile, RateEntry, from_document, key_of, write
-from wattio.signals import ENDING, handled
 
 if TYPE_CHECKING:
     from wattio.peak.measure import Note, Settings, Targets
@@ -171,19 +169,11 @@ def _measured(targets: Targets, settings: Settings, *, quiet: bool) -> list[Part
     from wattio.peak.measure import measure
 
     with (
-        _stopping() as cancelled,
+        signals.flagged() as cancelled,
         tempfile.TemporaryDirectory(prefix="wattio-peak-") as scratch,
         _noting(quiet) as note,
     ):
         return measure(targets, settings, Path(scratch), cancelled, note)
-
-
-@contextmanager
-def _stopping() -> Iterator[threading.Event]:
-    """An event that signals to end set; what was made is removed before we leave."""
-    cancelled = threading.Event()
-    with handled(ENDING, lambda *_: cancelled.set()):
-        yield cancelled
 
 
 @contextmanager
