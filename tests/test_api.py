@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -127,6 +128,24 @@ def test_figures_are_objects_that_show_themselves(result: wattio.Result) -> None
     for figure in figures:
         assert "<svg" in figure._repr_svg_()
         assert figure.table.rows > 0
+
+
+def test_figures_are_made_elsewhere_and_kept_while_they_are_in_use(result: wattio.Result) -> None:
+    """A report appeared in a folder in which nothing is changed, or which cannot be written."""
+    before = {path: path.stat().st_mtime_ns for path in result.path.rglob("*")}
+    opened = wattio.open(result.path)
+    figures = opened.figures()
+    place = figures[0].path.parent
+    assert not place.is_relative_to(result.path)
+    assert opened.figures() == figures
+    last = figures[-1]
+    del opened, figures
+    gc.collect()
+    assert "<svg" in last.svg
+    del last
+    gc.collect()
+    assert not place.exists()
+    assert {path: path.stat().st_mtime_ns for path in result.path.rglob("*")} == before
 
 
 def test_a_folder_that_is_no_result_is_refused(tmp_path: Path) -> None:

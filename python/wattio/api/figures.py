@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+import shutil
+import tempfile
+import weakref
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from wattio.api.tables import Table
+
+
+class Drawn:
+    """A report in a temporary folder, which is removed with the last that refers to this."""
+
+    def __init__(self, result: Path) -> None:
+        """Make it of a result folder, in which nothing changes. Raises ResultError."""
+        from wattio.report import make
+
+        self.path = Path(tempfile.mkdtemp(prefix="wattio-report-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+        make(result, self.path)
 
 
 @dataclass(frozen=True)
@@ -15,6 +30,7 @@ class Figure:
 
     name: str
     path: Path
+    _kept: Drawn | None = field(default=None, repr=False, compare=False)
 
     @property
     def svg(self) -> str:

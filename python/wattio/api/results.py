@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from wattio.api.figures import Figure
+from wattio.api.figures import Drawn, Figure
 from wattio.api.tables import Table
 from wattio.errors import InputError, ResultError
 from wattio.files.document import nearest
@@ -31,13 +31,14 @@ if TYPE_CHECKING:
 class Result:
     """A result folder of any kind of study, or of `wattiod`; nothing in it is changed.
 
-    Only what is derived is made where it is missing: the report, and catalog and samples of what
-    `wattiod` left (in a temporary folder where this one cannot be written).
+    Only catalog and samples of what `wattiod` left are derived where they are missing (in a
+    temporary folder where this one cannot be written).
     """
 
     path: Path
     kind: str
     _governor: GovernorFolder | None = field(default=None, repr=False, compare=False)
+    _drawn: list[Drawn] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def _derived(self) -> Path:
@@ -71,13 +72,17 @@ class Result:
         return _TABLES[name](self)
 
     def figures(self) -> list[Figure]:
-        """The figures of the report, which is made where it is missing. Raises ResultError."""
-        report = self.path / "report"
-        if not (report / "index.html").is_file():
-            from wattio.report import make
+        """The figures of the report; one that is missing is made elsewhere. Raises ResultError.
 
-            make(self.path)
-        return [Figure(file.stem, file) for file in sorted(report.glob("*.svg"))]
+        What is made lies in a temporary folder for as long as this result or a figure is in use.
+        """
+        report, kept = self.path / "report", None
+        if not (report / "index.html").is_file():
+            if not self._drawn:
+                self._drawn.append(Drawn(self.path))
+            kept = self._drawn[0]
+            report = kept.path
+        return [Figure(file.stem, file, kept) for file in sorted(report.glob("*.svg"))]
 
     def __repr__(self) -> str:
         """Kind and place."""
