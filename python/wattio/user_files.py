@@ -83,7 +83,7 @@ def _measurement(source: Document) -> str:
     for scale in planned.study.scale:
         plan.make(source, Asked(scale))
     for short in disk_space.shortages(planned):
-        raise source.error(("workload", short.index), short.text)
+        raise source.error((short.table, short.index), short.text)
     for index, entry in enumerate(planned.study.workload):
         if entry.module == "trace":
             path = planned.base / str(entry.options["trace"])

@@ -163,6 +163,49 @@ def test_what_never_fits_is_found_by_check_and_refused_by_run(
     assert called("check", measured(place, "1 MiB", options)) == 0
 
 
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("local", 'size = "900 TiB"'),
+        ("nbd", 'server = "nbdkit", form = "raw", size = "900 TiB"'),
+        ("nbd", 'size = "900 TiB"'),
+        ("nbd", 'server = "wattio-target", size = "900 TiB"'),
+    ],
+)
+def test_a_disk_that_no_file_system_here_holds_is_found_by_check(
+    kind: str, options: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = Path(measured(place, "1 MiB", options))
+    study.write_text(study.read_text().replace('kind = "local"', f'kind = "{kind}"'))
+    assert called("check", str(study)) == 2
+    told = capsys.readouterr().err
+    assert "measured.toml:6: system[1]: size: 900 TiB, and the file system of" in told
+    assert told.count("\n") == 1
+    small = study.read_text().replace("900 TiB", "64 MiB")
+    study.write_text(small)
+    assert called("check", str(study)) == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("mdtest", 'items = 1_000_000_000, bytes = "64 MiB"'),
+        ("mpi_meta", 'items = 100_000_000, shape = "tree", branch = 8, depth = 5'),
+    ],
+)
+def test_small_files_that_never_fit_are_found_by_check(
+    kind: str, options: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """10^9 files of 64 MiB were ok."""
+    study = Path(measured(place, "1 MiB"))
+    head, _, _ = study.read_text().partition("[[workload]]")
+    tail = f'[[workload]]\nname = "w"\nkind = "{kind}"\noptions = {{ {options} }}\n'
+    meter = study.read_text().partition("[[meter]]")[2]
+    study.write_text(f"{head}{tail}[[meter]]{meter}")
+    assert called("check", str(study)) == 2
+    assert "workload[1]: needs " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("kind", ["simulation", "measurement"])
 def test_a_trace_that_is_cut_off_is_found_by_check(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -189,3 +232,15 @@ def test_a_trace_that_is_cut_off_is_found_by_check(
     assert "the file is cut" in told
     (tmp_path / "a.wtrace").write_bytes(whole)
     assert called("check", "study.toml") == 0
+
+
+def test_dumps_for_which_there_is_no_room_are_refused_before_anything_is_made(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`wattio hpcio run` looked at memory alone, and filled the disk."""
+    steps = ("--size", "document", "--steps", "10000000", "--output-every", "1")
+    assert called("hpcio", "run", "--out", "out", "--buffer", "16 MiB", *steps) == 2
+    told = capsys.readouterr().err
+    assert "wattio: --out: out: " in told
+    assert f"TiB will be written, and {place} has " in told
+    assert not (place / "out").exists()

@@ -133,11 +133,14 @@ def run(
     if variables is not None:
         given["variables"] = [name.strip() for name in variables.split(",")]
     from wattio.cli import hpcio_tables as showing
+    from wattio.kinds.measurement.disk_space import refuse_no_room
     from wattio.meters.here import found_here
     from wattio.workloads import hpcio
 
     options = _options(given)
-    hpcio.Work(options, Path()).probe()
+    work = hpcio.Work(options, Path())
+    refuse_no_room(f"--out: {out}", out, work.bytes_needed(1))
+    work.probe()
     try:
         with _raw_folder(out) as raw:
             measured = _measure(options, out, raw, meter or found_here(), quiet=as_json)

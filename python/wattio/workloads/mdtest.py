@@ -80,6 +80,11 @@ class Work(mpirun.Benchmark):
         ranks = clients * self._launcher.ranks_per_client
         return len(self.steps()) * self._options.items_of_rank * ranks / _GUESS_PER_S
 
+    def bytes_needed(self, clients: int) -> float:
+        """What all ranks write into their files."""
+        ranks = clients * self._launcher.ranks_per_client
+        return self._options.items_of_rank * ranks * (self._options.bytes or 0.0)
+
     def _of_step(self, step: str, context: Context) -> list[str]:
         return [_STEPS[step], "-d", str(self._target(context))]
 

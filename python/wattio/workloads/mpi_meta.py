@@ -124,6 +124,11 @@ class Work:
         operations = items * self._options.directories * len(self._options.phases)
         return operations / _GUESS_PER_S + mpi_launch.START_GUESS_S
 
+    def bytes_needed(self, clients: int) -> float:
+        """What all ranks write into their files."""
+        items = self._options.items_each(self._ranks(clients)) * self._ranks(clients)
+        return float(items * self._options.directories * self._options.file_bytes)
+
     def prepare(self, context: Context) -> None:
         """Remove what an earlier run may have left; the ranks make their folders themselves."""
         self.clean(context)

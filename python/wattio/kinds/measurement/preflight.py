@@ -125,7 +125,7 @@ def _looks(
 
 def _room(plan: MeasurementPlan, scratch: Path) -> None:
     for short in disk_space.shortages(plan, scratch):
-        raise HostError(f"workload {plan.study.workload[short.index].name}: {short.text}")
+        raise HostError(f"{short.table} {short.name}: {short.text}")
 
 
 def _reading(name: str) -> None:
