@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from rich.console import Console
+from wattio.cli import output, run_measurement
 from wattio.kinds.measurement import compare
+from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.summary import normalised_edp
 from wattio.results import summary
 from wattio.results.compare import method, sentence
 from wattio.results.runs import Metrics, Recorded, Run, Verdict
+
+from . import made_folder
 
 VALID, WARN, INVALID = Verdict("VALID", ""), Verdict("WARN", "LOW_N"), Verdict("INVALID", "GAP")
 
@@ -154,3 +161,23 @@ def test_a_difference_beyond_noise_is_said_in_words() -> None:
     )
     single = compare.of_rows(rows_of([100.0]), right)
     assert sentence(single).startswith("One repetition on a side says nothing")
+
+
+def test_the_console_tells_the_latency_of_what_has_one(tmp_path: Path) -> None:
+    """It had a rate and no latency."""
+    study = made_folder.smaller(made_folder.STUDY, repetitions=2, clients="[1]")
+    folder = MeasurementFolder(made_folder.write(tmp_path, study))
+    found = summary.rows(folder.iterations())
+    console = Console(width=250)
+    with console.capture() as shown:
+        console.print(run_measurement.summary_table(found, estimated=False))
+    told = shown.get()
+    assert "latency p99 " in told
+    assert "latency p99.9" not in told, "this tool does not tell it"
+    row = next(row for row in found if row.get("latency_us_p99"))
+    assert output.quantity(row.mean("latency_us_p99"), "us") in told
+    without = [row for row in found if not row.get("latency_us_p99")]
+    assert without
+    with console.capture() as shown:
+        console.print(run_measurement.summary_table(without, estimated=False))
+    assert "latency" not in shown.get()

@@ -96,7 +96,9 @@ def test_the_share_of_the_oracle_is_told_where_it_is_asked_for() -> None:
 def test_the_table_has_the_far_percentiles_and_a_year() -> None:
     told = wattio("simulate", "--policy", "ondemand", *SHORT)
     assert told.returncode == 0, told.stderr
-    assert re.search(r"99\.99 % latency, us +│ +[\d,.]+ │ +[\d,.]+ │ +\d\.\d+ │", told.stdout)
+    cell = r" +[\d.]+ (µs|ms) │"
+    assert re.search(rf"99\.99 % latency +│{cell}{cell} +\d\.\d+ │", told.stdout)
+    assert re.search(r"energy +│ +[\d.,]+ (J|Wh) │", told.stdout)
     assert re.search(r"saved in a year, .*: ondemand \(?-?[\d,.]+ kWh, .* EUR, .* kg", told.stdout)
     assert "0.25 EUR and 350 g" in told.stdout
 

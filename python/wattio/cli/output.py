@@ -140,6 +140,16 @@ def saved(row: Row, name: str) -> str:
     return bracketed(share(value), sound(row))
 
 
+def quantity(value: float | None, unit: str) -> str:
+    """A value in the unit that fits, as pages have it: 428 µs, 1.89 Wh."""
+    from wattio.report import phrases
+
+    if value is None:
+        return ABSENT
+    told = phrases.quantity(value, unit)
+    return told.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", ",")
+
+
 def bracketed(text: str, sound: bool) -> str:
     """A saving; in brackets where it was had by breaking the bound or leaving work undone."""
     return text if sound or text == ABSENT else f"({text})"

@@ -270,6 +270,9 @@ def summary_table(found: list[Row], estimated: bool) -> Table:
         table.add_column(column, overflow="fold")
     for column in ("n", "rate", "W", "J", "work per joule"):
         table.add_column(column, justify="right", no_wrap=True)
+    tails = [name for name in LATENCY if any(row.get(f"latency_us_{name}") for row in found)]
+    for name in tails:
+        table.add_column(f"latency {LATENCY[name]}", justify="right", no_wrap=True)
     served = any(row.get("server_cpu_us_per_io") for row in found)
     if served:
         table.add_column("server, per IO", justify="right", no_wrap=True)
@@ -281,6 +284,7 @@ def summary_table(found: list[Row], estimated: bool) -> Table:
         rate, work = _work(row)
         values = [_told(row, *rate), _told(row, "power_w_mean"), _told(row, "energy_j")]
         values.append(_told(row, *work))
+        values += [_latency(row, f"latency_us_{name}") for name in tails]
         if served:
             values.append(_told(row, "server_cpu_us_per_io", "µs"))
         if shares:
@@ -290,6 +294,15 @@ def summary_table(found: list[Row], estimated: bool) -> Table:
         told = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
         table.add_row(row.run.subject, row.run.condition, row.phase, str(row.used), *values, told)
     return table
+
+
+LATENCY = {"p50": "p50", "p99": "p99", "p999": "p99.9"}
+"""Statistics of latency that have a column where a tool tells them, and what they are called."""
+
+
+def _latency(row: Row, name: str) -> str:
+    found = row.get(name)
+    return output.quantity(found.mean if found else None, "us")
 
 
 SMALL_BYTES = 65536

@@ -206,9 +206,9 @@ def show(result: dict[str, Any], native: dict[str, Any], request: Request) -> No
     )
     for heading in ("", "native", result["policy"], "ratio"):
         table.add_column(heading, justify="left" if not heading else "right")
-    for name, key, digits in _ROWS:
+    for name, key, form in _ROWS:
         ours, theirs = _value_of(result, key), _value_of(native, key)
-        cells = [_number(theirs, digits), _number(ours, digits)]
+        cells = [_shown(theirs, form), _shown(ours, form)]
         ratio = ours / theirs if ours is not None and theirs else None
         table.add_row(name, *cells, _number(ratio, 3))
     output.console().print(table)
@@ -269,15 +269,15 @@ def _share_of_oracle(outcome: Outcome, native: Outcome, plf: float, *, quiet: bo
     return efficiency.captured_share(*powers)
 
 
-_ROWS = (
+_ROWS: tuple[tuple[str, str, int | str], ...] = (
     ("power, W", "power_w_mean", 1),
-    ("energy, J", "energy_j", 0),
+    ("energy", "energy_j", "J"),
     ("I/Os a second", "iops_mean", 0),
     ("I/Os a second and watt", "iops_per_watt", 3),
-    ("mean latency, us", "latency_us_mean", 1),
-    ("99 % latency, us", "latency_us_p99", 1),
-    ("99.9 % latency, us", "latency_us_p999", 1),
-    ("99.99 % latency, us", "latency_us_p9999", 1),
+    ("mean latency", "latency_us_mean", "us"),
+    ("99 % latency", "latency_us_p99", "us"),
+    ("99.9 % latency", "latency_us_p999", "us"),
+    ("99.99 % latency", "latency_us_p9999", "us"),
     ("background work, cores' worth", "background_rate_mean", 2),
     ("active cores", "cores_active_mean", 1),
     ("frequency, GHz", "frequency_ghz_mean", 3),
@@ -290,6 +290,13 @@ def _value_of(summary: dict[str, Any], key: str) -> float | None:
         return None if hertz is None else hertz / 1e9
     value: float | None = summary.get(key)
     return value
+
+
+def _shown(value: float | None, form: int | str) -> str:
+    """A value with so many decimals, or in the unit that fits."""
+    if isinstance(form, int):
+        return _number(value, form)
+    return output.quantity(value, form)
 
 
 def _number(value: float | None, digits: int) -> str:
