@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from wattio.kinds.fleet import execute, members, placement, plan, recompute, sum
 from wattio.kinds.fleet.folder import FleetFolder
 from wattio.kinds.fleet.plan import FleetRequest
 from wattio.kinds.fleet.schema import FleetStudy, PlacingEntry
+from wattio.report.fleet import figures
 from wattio.results.plan import Iteration
 
 STUDY = """
@@ -307,6 +309,11 @@ def test_a_fleet_has_a_page_metrics_and_who_breaks_the_bound(
     capsys.readouterr()
     page = Path(shown["report"]).read_text(encoding="utf-8")
     assert "What a fleet of 5 servers would save" in page
+    drawn = figures.bound(summary.policies(folder)[1:], folder.study())
+    (panel,) = drawn.panels
+    assert [line["label"] for line in panel.series] == ["PACER", "ondemand"]
+    assert all(max(filter(None, line["values"])) == 100 for line in panel.series)
+    assert "servers at or below" in json.dumps(asdict(panel))
     for name in ("policies.csv", "servers.csv", "savings.svg", "bound.csv"):
         assert (folder.path / "report" / name).is_file()
     policy = summary.policies(folder)[1]

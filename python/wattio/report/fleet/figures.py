@@ -18,6 +18,11 @@ from wattio.simulator.policies import REFERENCE
 
 _BINS = 30
 
+_SHOWN = 500
+"""So many servers of a curve that can be looked into, evenly by rank."""
+
+Values = NDArray[np.float64]
+
 
 def of_fleet(found: list[Policy], study: FleetStudy, members: list[dict[str, Any]]) -> list[Drawn]:
     """Every figure of the policies but native that there is data for."""
@@ -116,7 +121,7 @@ def saving_by_load(found: list[Policy], members: list[dict[str, Any]]) -> Drawn:
 def bound(found: list[Policy], study: FleetStudy) -> Drawn:
     """How near each server comes to the bound: shares of servers by the ratio to their limit."""
     table: Table = [["policy", "share_of_servers", "ratio_to_limit"]]
-    curves = []
+    curves: list[tuple[Values, Values]] = []
     for policy in found:
         ratios = summary.relative(policy.columns, policy.native, study)
         ratios = np.sort(ratios[np.isfinite(ratios)])
@@ -153,8 +158,26 @@ def bound(found: list[Policy], study: FleetStudy) -> Drawn:
         "Distribution over the servers of latency over its limit, for each policy.",
         image,
         table,
+        _bound_panels(found, curves, study),
         narrow=narrow,
     )
+
+
+def _bound_panels(
+    found: list[Policy], curves: list[tuple[Values, Values]], study: FleetStudy
+) -> tuple[plots.Panel, ...]:
+    """The same curves to be looked into, of no more servers than can be told apart."""
+    lines: list[plots.Line] = []
+    for policy, stroke, (ratios, shares) in zip(found, _strokes(found), curves, strict=True):
+        shown = np.unique(np.linspace(0, len(ratios) - 1, _SHOWN).astype(int))
+        if len(ratios):
+            lines.append((policy.run.condition, stroke, ratios[shown], 100 * shares[shown]))
+    if not lines:
+        return ()
+    most = max(float(line[2][-1]) for line in lines)
+    over = [plots.Band("over the limit", "#a40e26", 0.1, [(1.0, most)])] if most > 1 else []
+    x_label = f"latency over its limit ({study.study.bound})"
+    return (plots.panel(x_label, "servers at or below (%)", lines, bands=over),)
 
 
 def _strokes(found: list[Policy]) -> list[plots.Stroke]:
