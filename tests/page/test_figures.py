@@ -163,7 +163,7 @@ def assert_whole(browser: Chromium, width: int) -> None:
     assert browser.evaluate(off) == 0
 
 
-KINDS = ("simulation", "fleet", "measurement", "governor")
+KINDS = ("simulation", "fleet", "measurement", "governor", "compare")
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +181,12 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "measurement": made_folder.write(measured, failures=[("sequential/left, 2 clients", 0, 0)]),
         "governor": governed_fake.write(governed, governed_fake.windows(400)),
     }
-    return {kind: make(result) for kind, result in results.items()}
+    found = {kind: make(result) for kind, result in results.items()}
+    compared = tmp_path_factory.mktemp("compared") / "compared.html"
+    sides = [f"{results['simulation']}:day/{policy}" for policy in ("native", "PACER")]
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["compare", *sides, "--html", str(compared)])
+    return found | {"compare": compared}
 
 
 SHOWN = """[...document.querySelectorAll('figure')].map((figure) => {
@@ -221,7 +226,7 @@ def test_letters_of_every_figure_can_be_read(
     """On a telephone those of curves and bars were of four pixels."""
     browser.open(pages[kind].as_uri(), width=width)
     sizes = letters_px(browser)
-    assert len(sizes) > 3
+    assert len(sizes) > (0 if kind == "compare" else 3)
     assert min(sizes) > 9
     assert_whole(browser, width)
     assert browser.console == []
