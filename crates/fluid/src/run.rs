@@ -57,7 +57,7 @@ pub struct Totals {
     pub windows_skipped: u64,
     /// Windows that an alarm closed early.
     pub windows_alarmed: u64,
-    /// Steps of the law that changed a knob.
+    /// Steps of the law that changed cores, frequencies or drives.
     pub knob_changes: u64,
     /// How the bounds fared by what the law knows.
     pub bounds: Vec<BoundAccount>,

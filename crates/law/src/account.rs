@@ -23,7 +23,7 @@ pub struct Account {
     pub span_by_mode: Vec<(&'static str, Seconds)>,
     /// Changes from one mode to another.
     pub mode_changes: u64,
-    /// Steps that changed at least one knob.
+    /// Steps that changed cores, frequencies or drives.
     pub knob_changes: u64,
     /// One entry for each bound.
     pub bounds: Vec<BoundAccount>,

@@ -118,6 +118,13 @@ impl Clone for Action {
 }
 
 impl Action {
+    /// Whether cores, frequencies or drives are set otherwise. Budgets of background work do not count:
+    /// they follow the work from window to window.
+    #[must_use]
+    pub fn sets_otherwise(&self, before: &Self) -> bool {
+        self.groups != before.groups || self.drives != before.drives
+    }
+
     /// What a class of background work may do.
     #[must_use]
     pub fn background_of(&self, class: usize) -> BackgroundAction {

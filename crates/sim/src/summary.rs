@@ -75,7 +75,7 @@ pub struct Summary {
     pub state_share: Option<BTreeMap<&'static str, f64>>,
     /// Changes of mode.
     pub state_changes: u64,
-    /// Steps of the law that changed a knob.
+    /// Steps of the law that changed cores, frequencies or drives.
     pub knob_changes: u64,
     /// Events of the kernel.
     pub events: u64,

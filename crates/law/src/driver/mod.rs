@@ -281,7 +281,7 @@ impl<L: Law> Driver<L> {
         self.count(&observation, &before, &insight, forced.is_some(), dt);
 
         let in_force = plant.apply(&wanted);
-        self.account.knob_changes += u64::from(in_force != self.in_force);
+        self.account.knob_changes += u64::from(in_force.sets_otherwise(&self.in_force));
         self.in_force = in_force;
         // As a rule what was wanted is in force, and need not be copied.
         let action = if self.in_force == wanted { wanted } else { self.in_force.clone() };

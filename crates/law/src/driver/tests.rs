@@ -1,5 +1,5 @@
 use super::*;
-use crate::{GroupAction, GroupLimits, Scripted, Watch};
+use crate::{BackgroundAction, DriveAction, GroupAction, GroupLimits, Scripted, Watch};
 use std::sync::{Arc, Mutex};
 use wattio_units::Hertz;
 
@@ -114,6 +114,35 @@ fn a_latency_that_cannot_be_is_missing_and_no_request_is_not() {
     windows.push(Observation { latency: Some(quiet), ..observed(0.0) });
     let mut trial = trial(&[4; 6], windows, DriverSettings::default());
     assert_eq!(trial.steps(6), [8, 8, 8, 8, 8, 4]);
+}
+
+/// Budgets follow the work, and count as no change: a server under a steady load had 120 in a minute.
+#[test]
+fn a_change_of_the_account_is_one_of_cores_frequency_or_drives() {
+    struct Budgets(f64);
+    impl Law for Budgets {
+        fn step(&mut self, _: &Observation, _: Seconds) -> Action {
+            self.0 += 1.0;
+            let cores = if self.0 < 4.0 { 8 } else { 7 };
+            let drives = if self.0 < 8.0 { DriveAction::Own } else { DriveAction::Asleep };
+            let groups = vec![GroupAction { cores, frequency: Hertz(1e9) }];
+            Action { groups, drives, background: vec![BackgroundAction::of(self.0)] }
+        }
+        fn period(&self) -> Seconds {
+            Seconds(0.5)
+        }
+    }
+    let limits = trial(&[], vec![], DriverSettings::default()).driver.limits.clone();
+    let settings = DriverSettings::default();
+    let mut driver = Driver::new(Budgets(0.0), limits, &[], settings, Duration::ZERO);
+    let mut plant = Scripted::new(vec![observed(0.0)]);
+    while driver.account().windows < 10 {
+        let until = driver.next_look(&plant);
+        driver.advance(&mut plant, until).unwrap();
+    }
+    let budgets = plant.applied.iter().map(|action| action.background[0]).collect::<Vec<_>>();
+    assert!(budgets.windows(2).all(|pair| pair[0] != pair[1]), "{budgets:?}");
+    assert_eq!(driver.account().knob_changes, 2);
 }
 
 #[test]
