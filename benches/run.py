@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 
 import dumping
+import fleet
 import governing
 import importing
 import io_library
@@ -27,6 +28,7 @@ from timing import BenchError, Line
 BENCHMARKS: dict[str, Callable[[], Iterator[Line]]] = {
     "daemon": governing.lines,
     "dumps": dumping.lines,
+    "fleet": fleet.lines,
     "import": importing.lines,
     "io": io_library.lines,
     "mm96": mm96.lines,

@@ -11,6 +11,7 @@ import pytest
 BENCHES = Path(__file__).parents[1] / "benches"
 sys.path.insert(0, str(BENCHES))
 
+import fleet  # noqa: E402
 import mm96  # noqa: E402
 import plant  # noqa: E402
 import run  # noqa: E402
@@ -59,6 +60,18 @@ def test_the_plant_serves_what_is_asked_for() -> None:
     assert all(one.ours.median > 0 for one in found)
     told = f"take {24 * 60 / found[1].ours.median / 60:.0f} min of one core (estimated from 0 s)"
     assert told in found[1].note
+
+
+def test_the_fluid_draws_the_power_of_the_events() -> None:
+    (found,) = fleet.lines(rounds=1, fluid_span_s=600.0)
+    assert (found.name, found.unit) == ("fleet", "server-days")
+    assert found.ratio > 1
+
+
+def test_a_fluid_that_draws_another_power_fails_the_bench(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet, "with_events", lambda *_: {"power_w_mean": 100.0})
+    with pytest.raises(BenchError, match=r"by the fluid, 100\.0 W by events"):
+        next(fleet.lines(rounds=1, fluid_span_s=600.0))
 
 
 def test_readers_agree(tmp_path: Path) -> None:
