@@ -133,11 +133,7 @@ impl Load {
         let weight = 1.0 - f64::powf(0.85, span);
         self.rate_slow += weight * (rate - self.rate_slow);
         if let Some(in_flight) = latency.in_flight {
-            if self.in_flight.len() == IN_FLIGHT_WINDOWS {
-                self.in_flight.remove(0);
-            }
-            self.in_flight.push(in_flight.requests as f64);
-            self.clients = self.waiting_clients();
+            self.learn_in_flight(in_flight.requests as f64);
         }
         self.looks.clear();
     }
@@ -182,14 +178,11 @@ impl Load {
         if self.looks.is_empty() || offered <= 0.0 || dt_s <= 0.0 {
             return;
         }
-        let squares: f64 = self.looks.iter().map(|look| look.0 * look.0).sum();
-        let beside: f64 = self.looks.windows(2).map(|pair| pair[0].0 * pair[1].0).sum();
         let sum: f64 = self.looks.iter().map(|look| look.0).sum();
-        if sum > 0.0 {
+        if let Some(crowd) = self.crowd_of_looks(sum, dt_s) {
             self.crowd_requests = (self.crowd_requests + sum).min(CROWD_REQUESTS);
             let weight = (sum / self.crowd_requests).min(0.5);
-            // What neighbouring looks share is the rate of that moment, and no crowd.
-            self.last_crowd = ((squares - beside) / sum - 1.0).max(0.0);
+            self.last_crowd = crowd;
             self.crowd += weight * (self.last_crowd - self.crowd);
         }
         let mut here = Moments::default();
@@ -206,6 +199,20 @@ impl Load {
             *moment = (moment.0 * keep + here.0, moment.1 * keep + here.1);
         }
         self.last_moments = (sum > 0.0).then_some(here);
+    }
+
+    /// The crowd that the looks of a window show. Few looks show none: what comes within one of them comes
+    /// together or not, for all that they tell, and a rate that differs between them is no crowd.
+    fn crowd_of_looks(&self, sum: f64, dt_s: f64) -> Option<f64> {
+        let n = self.looks.len() as f64;
+        if sum <= 0.0 || n < 2.0 || dt_s > n * CROWD_LOOK_S {
+            return None;
+        }
+        let squares: f64 = self.looks.iter().map(|look| look.0 * look.0).sum();
+        let beside: f64 = self.looks.windows(2).map(|pair| pair[0].0 * pair[1].0).sum();
+        // What neighbouring looks share is the rate of that moment, and no crowd; there is one pair of
+        // them fewer than there are looks.
+        Some(((squares - beside * n / (n - 1.0)) / sum - 1.0).max(0.0))
     }
 
     /// How alike the busiest moments of windows are: 1 if they are all the same, 0 if they usually
@@ -323,12 +330,20 @@ impl Load {
         self.clients
     }
 
+    fn learn_in_flight(&mut self, requests: f64) {
+        if self.in_flight.len() == IN_FLIGHT_WINDOWS {
+            self.in_flight.remove(0);
+        }
+        self.in_flight.push(requests);
+        self.clients = self.waiting_clients();
+    }
+
     /// Whether as many requests are under way all the time: clients that wait. Those who were taken for
     /// such remain so until it is plain that they are not: a price that comes and goes by chance would
     /// have the setting swing.
     fn waiting_clients(&self) -> Option<f64> {
         let n = self.in_flight.len() as f64;
-        if self.in_flight.len() < IN_FLIGHT_WINDOWS {
+        if self.in_flight.len() < IN_FLIGHT_WINDOWS_MIN {
             return None;
         }
         let mean = self.in_flight.iter().sum::<f64>() / n;
@@ -438,15 +453,20 @@ const USUALLY: f64 = 3.0;
 const RATE_MAX: f64 = 1e8;
 /// Windows over which the mean of peaks is taken.
 const PEAK_WINDOWS: f64 = 60.0;
-/// Windows over which the requests in flight are compared.
-const IN_FLIGHT_WINDOWS: usize = 16;
+/// Windows over which the requests in flight are compared, at most and at least: clients that wait are
+/// to be known soon, and of a load that goes on for hours those who do not wait look as regular in some
+/// 16 windows every minute.
+const IN_FLIGHT_WINDOWS: usize = 32;
+const IN_FLIGHT_WINDOWS_MIN: usize = 16;
 /// Variance over mean of the requests in flight of clients that wait; it is 1 of those that do not,
-/// and of 16 samples of them below this once in a hundred times.
+/// and of 16 samples of them below this once in a hundred times, of 32 once in a thousand.
 const REGULAR: f64 = 0.4;
 /// The same until which clients that were taken for such are still.
 const REGULAR_STILL: f64 = 0.7;
 /// Requests over which the moments are remembered.
 const MOMENTS_MAX: f64 = 20_000.0;
+/// Looks that are longer on average do not tell crowds, in seconds.
+const CROWD_LOOK_S: f64 = 0.05;
 /// Requests of a window that change the memory of crowds to their part of this.
 const CROWD_REQUESTS: f64 = 500.0;
 /// With so many requests in a window half of its rate is noise's.
@@ -475,6 +495,68 @@ mod tests {
         assert!(crowd(2, 200.0) < 100.0);
         assert!(crowd(20, 400.0) < 20.0);
         assert_eq!(crowd(1, 1.0), 0.0);
+    }
+
+    /// The crowd of requests that come by chance, so many in a window, in so many looks at it.
+    fn crowd_by_chance(looks: usize, requests: f64) -> f64 {
+        let mut load = Load::new(1);
+        let each = requests / looks as f64;
+        // As far above the mean as below it, by as much as chance has it.
+        let look = |at: usize| each + [1.0, 1.0, -1.0, -1.0][at % 4] * each.sqrt();
+        load.looks = (0..looks).map(|at| (look(at), 0.5 / looks as f64)).collect();
+        let offered: f64 = load.looks.iter().map(|look| look.0).sum();
+        load.learn_moments(offered, offered / 0.5, 0.5);
+        load.crowd
+    }
+
+    /// Of a host that is looked at once or twice in a window all requests, or a quarter of them, were
+    /// taken for a crowd, and nothing was saved there; of fifty looks a fiftieth of one look's were.
+    #[test]
+    fn requests_that_come_by_chance_are_no_crowd_however_few_looks_there_are() {
+        for looks in [1, 2, 3, 8, 16, 50] {
+            let crowd = crowd_by_chance(looks, 9000.0);
+            assert!(crowd < 1.0, "{looks} looks: {crowd}");
+        }
+    }
+
+    /// Half a second in which more comes than in the next is no crowd.
+    #[test]
+    fn long_looks_tell_of_no_crowd() {
+        let mut load = Load::new(1);
+        load.looks = vec![(2000.0, 0.25), (4000.0, 0.25)];
+        load.learn_moments(6000.0, 12e3, 0.5);
+        assert_eq!((load.crowd, load.last_crowd), (0.0, 0.0));
+    }
+
+    /// Clients that did not wait were taken for such as do for one window in fourteen, at a price that
+    /// let nothing be saved.
+    #[test]
+    fn requests_under_way_by_chance_are_of_no_clients_that_wait() {
+        let mut load = Load::new(1);
+        let (mut state, mut taken) = (7_u64, 0);
+        let mut drawn = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            // The better half of the bits.
+            (state >> 32) as u32
+        };
+        let windows = 20_000;
+        for _ in 0..windows {
+            // Of 32 that may be under way each is with a chance of 1/16.
+            let bits = drawn() & drawn() & drawn() & drawn();
+            load.learn_in_flight(f64::from(bits.count_ones()));
+            taken += u32::from(load.clients_in_closed_loop().is_some());
+        }
+        assert!(taken < windows / 50, "{taken}");
+    }
+
+    /// Four clients, each of which is in the network for a quarter of the time.
+    #[test]
+    fn clients_that_wait_are_known_within_sixteen_windows() {
+        let mut load = Load::new(1);
+        for under_way in [3.0, 4.0, 2.0, 3.0].repeat(4) {
+            load.learn_in_flight(under_way);
+        }
+        assert_eq!(load.clients_in_closed_loop(), Some(3.0));
     }
 
     /// One window says nothing of how far others go above it.
