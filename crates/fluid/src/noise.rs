@@ -1,7 +1,7 @@
 //! How much more or less than the mean comes in a window.
 
 use rand::{Rng, RngExt, SeedableRng};
-use rand_distr::StandardNormal;
+use rand_distr::{Binomial, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// Draws counts and errors of means from a seed.
@@ -47,6 +47,12 @@ impl Noise {
         }
     }
 
+    /// How many of `n` do what each does with a chance of `share`.
+    pub fn binomial(&mut self, n: u32, share: f64) -> f64 {
+        let drawn = Binomial::new(u64::from(n), share.clamp(0.0, 1.0));
+        drawn.map_or(0.0, |binomial| self.rng.sample(binomial) as f64)
+    }
+
     /// The rate of a slot over its mean, when `expected` requests are to come in it with an index
     /// of dispersion above 1: a lognormal number of mean 1.
     pub fn slot(&mut self, expected: f64, dispersion: f64) -> f64 {
@@ -63,6 +69,28 @@ impl Noise {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn those_of_many_who_do_it_have_their_mean_and_their_variance() {
+        for (n, share) in [(4, 0.3), (256, 0.01), (256, 0.9), (256, 1.0), (256, 0.0)] {
+            let mut noise = Noise::new(7);
+            let draws = 100_000;
+            let (mut sum, mut squares) = (0.0, 0.0);
+            for _ in 0..draws {
+                let count = noise.binomial(n, share);
+                sum += count;
+                squares += count * count;
+            }
+            let found = sum / f64::from(draws);
+            let variance = squares / f64::from(draws) - found * found;
+            let (mean, expected) = (f64::from(n) * share, f64::from(n) * share * (1.0 - share));
+            assert!((found - mean).abs() <= 0.01 * mean, "{n} {share}: {found}");
+            assert!(
+                (variance - expected).abs() <= 0.03 * expected + 1e-6,
+                "{n} {share}: {variance}"
+            );
+        }
+    }
 
     #[test]
     fn counts_have_their_mean_and_their_variance() {

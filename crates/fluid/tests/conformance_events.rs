@@ -178,6 +178,50 @@ fn hold(seed: u64, span_s: f64) {
     assert!(latency.abs() <= allowed, "{row}");
 }
 
+/// By how much the share that foresight saves may differ, and by what part its mean latency over
+/// native's.
+const FORESIGHT_SAVED: f64 = 0.01;
+const FORESIGHT_LATENCY: f64 = 0.05;
+
+/// Foresight beside native on both, at a pressure: a law that learns from all that a plant tells saw
+/// crowds and waiting clients in a fluid, where there were none, and saved nothing.
+fn foresight_agrees(server_name: &'static str, pressure: f64, span_s: f64) {
+    let mix = Mix { read_share: 0.7, random_share: 1.0, bytes_mean: 8192.0 };
+    let rate = pressure * saturated(&server(server_name), mix);
+    let case = |law| Case { server: server_name, pressure, rate, mix, law: CaseLaw::Named(law) };
+    let (ours, native) = (case("foresight"), case("native"));
+    let beside = |power_w: [f64; 2], latency_us: [Option<f64>; 2]| {
+        let [latency_us, native_us] = latency_us.map(Option::unwrap);
+        [1.0 - power_w[0] / power_w[1], latency_us / native_us]
+    };
+    let events = [&ours, &native].map(|case| case.simulated(1, span_s));
+    let events =
+        beside(events.each_ref().map(|e| e.power_w_mean), events.map(|e| e.latency_us_mean));
+    let fluid = [&ours, &native].map(|case| case.fluid(1, span_s));
+    let fluid = beside(fluid.each_ref().map(|f| f.power_w_mean), fluid.map(|f| f.latency_us_mean));
+    let row = format!("{}: saved and latency {events:.3?}, fluid {fluid:.3?}", ours.name());
+    println!("{row}");
+    assert!((events[0] - fluid[0]).abs() <= FORESIGHT_SAVED, "{row}");
+    assert!((fluid[1] / events[1] - 1.0).abs() <= FORESIGHT_LATENCY, "{row}");
+    assert!(events[1] <= 1.2 && fluid[1] <= 1.2, "{row}");
+}
+
+#[test]
+fn foresight_saves_on_a_fluid_what_it_saves_on_events() {
+    foresight_agrees("small", 0.05, 60.0);
+}
+
+#[test]
+#[ignore = "simulates five minutes event by event"]
+fn foresight_saves_on_fluids_what_it_saves_on_events() {
+    for (server, pressure) in [("small", 0.01), ("small", 0.1), ("small", 0.3)] {
+        foresight_agrees(server, pressure, 60.0);
+    }
+    for pressure in [0.03, 0.1] {
+        foresight_agrees("dorado6000", pressure, 60.0);
+    }
+}
+
 #[test]
 fn a_few_drawn_cases_agree() {
     for seed in [1, 3, 10, 17, 25] {

@@ -15,7 +15,9 @@ use crate::tail::Spread;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
-use wattio_law::{Action, BackgroundObservation, Budget, Glimpse, Observation, Plant, Seen};
+use wattio_law::{
+    Action, BackgroundObservation, Budget, Glimpse, InFlight, Observation, Plant, Seen,
+};
 use wattio_plant::{GROUPS_MAX, Server};
 use wattio_units::{Seconds, Watts};
 
@@ -108,6 +110,8 @@ pub struct FluidServer {
     pub latencies: Vec<f64>,
     spread: Option<(Arc<Steady>, f64, Spread)>,
     rate_told: f64,
+    /// The requests that the last look found under way.
+    under_way: InFlight,
 }
 
 impl FluidServer {
@@ -153,6 +157,7 @@ impl FluidServer {
             latencies: vec![0.0; buckets],
             spread: None,
             rate_told: 0.0,
+            under_way: InFlight::default(),
             server,
             load,
             settings,
@@ -319,6 +324,7 @@ impl Plant for FluidServer {
         if self.settings.noise && sums.span_s > 0.0 {
             self.draw(&mut sums);
         }
+        self.look_at_in_flight();
         let groups = self.server.groups.len();
         self.window.add(&sums, 1.0, groups);
         let completed = sums.completed.round() as u64;

@@ -58,14 +58,26 @@ impl FluidServer {
 
     /// The requests under way now: those of what flowed until now. Where the load or the setting
     /// changes at this moment, what comes has no equilibrium yet.
-    pub(super) fn in_flight(&mut self) -> InFlight {
+    pub(super) fn in_flight(&self) -> InFlight {
+        self.under_way
+    }
+
+    /// Looks at the requests under way. Of those who send whatever the server does as many are by
+    /// chance as come by chance; always as many are a sign of clients that wait, to laws.
+    pub(super) fn look_at_in_flight(&mut self) {
         let steady = self.flowed();
         let (served, latency_s) = (steady.served, steady.latency_s);
         let inside_s = (latency_s - self.server.network.0).max(0.0);
-        let requests = (served * inside_s + self.waiting).min(self.clients);
+        let mean = (served * inside_s + self.waiting).min(self.clients);
+        let requests = match (self.settings.noise, self.settings.clients) {
+            (true, Some(clients)) => self.counts.binomial(clients, mean / self.clients),
+            (true, None) => self.counts.poisson(mean),
+            (false, _) => mean.round(),
+        };
         let oldest_s = inside_s + if served > 0.0 { self.waiting / served } else { 0.0 };
-        let requests = requests.round() as u64;
-        InFlight { requests, oldest: (requests > 0).then_some(Seconds(oldest_s)) }
+        let requests = requests as u64;
+        let oldest = (requests > 0).then_some(Seconds(oldest_s));
+        self.under_way = InFlight { requests, oldest };
     }
 
     /// How the latencies of a window of this mean spread: as in equilibrium, scaled.
