@@ -8,6 +8,7 @@ import json
 import math
 import re
 import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,34 @@ def test_the_oracle_saves_at_least_as_much_and_keeps_the_bound() -> None:
     assert told["pacer"]["saving_share"] == pytest.approx(
         1 - pacer["relative_to_native"]["power_w_mean"], rel=1e-9
     )
+
+
+PEAK_MEMORY = """
+import sys
+from wattio import cli
+try:
+    cli.main(sys.argv[1:])
+finally:
+    with open("/proc/self/status") as told:
+        print(next(line for line in told if line.startswith("VmHWM:")), file=sys.stderr)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_oracle_needs_little_memory_for_a_file_of_nearly_equal_times(tmp_path: Path) -> None:
+    """Such a file took 2.5 GB."""
+    trace = tmp_path / "flood.csv"
+    rows = [f"{5 if at < 199_990 else 60_000_005},W,{8 * at},4096\n" for at in range(200_000)]
+    trace.write_text("".join(rows))
+    words = ("oracle", "--server", "small", "--trace", str(trace), "--json")
+    columns = ("--columns", "time=0:us,op=1,lba=2:sectors,size=3:bytes")
+    command = (sys.executable, "-c", PEAK_MEMORY, *words, *columns)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=800)
+    assert done.returncode == 0, done.stderr
+    peak_kib = int(re.findall(r"VmHWM:\s+(\d+) kB", done.stderr)[-1])
+    # 109 MB were measured, half of them Python and what it loads.
+    assert peak_kib < 256 * 1024
 
 
 def test_the_oracle_keeps_every_bound_that_it_is_given() -> None:
