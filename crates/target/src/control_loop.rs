@@ -16,6 +16,9 @@ use wattio_law::GroupObservation;
 /// Events that are shown.
 const EVENTS_SHOWN: usize = 50;
 
+/// How often the law is asked while nothing happens.
+const QUIET: Duration = Duration::from_secs(5);
+
 /// What the configuration calls the target and its law.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Named {
@@ -44,6 +47,8 @@ pub struct Governing<R> {
     untold: Vec<EventRow>,
     /// The last failure that was told.
     failure: Option<String>,
+    /// From when until when the next look is put off.
+    rest: Option<(Duration, Duration)>,
 }
 
 /// What is to be done after a tick.
@@ -80,6 +85,7 @@ impl<R: Reactors> Governing<R> {
             journal,
             untold: Vec::new(),
             failure: None,
+            rest: None,
         }
     }
 
@@ -94,8 +100,10 @@ impl<R: Reactors> Governing<R> {
     }
 
     /// Whether nothing has happened for a window, at full speed: a law that is asked later misses
-    /// nothing.
-    pub fn is_quiet(&self) -> bool {
+    /// nothing. Where idle reactors poll, it misses what it could have saved.
+    fn is_quiet(&self) -> bool {
+        let saves_nothing =
+            self.governed.plant.layout().idle_cores_sleep || self.named.policy == "native";
         let driver = &self.governed.driver;
         let is_full = driver.in_force().groups == driver.limits().full_speed().groups;
         let latency = self.last.as_ref().and_then(|step| step.truth.latency.as_ref());
@@ -104,7 +112,10 @@ impl<R: Reactors> Governing<R> {
             latency.requests == 0 && latency.arrived == Some(0) && in_flight == 0
         });
         let background = self.last.as_ref().map_or(&[][..], |step| &step.truth.background);
-        is_full && is_idle && background.iter().all(|class| class.backlog_core_s == 0.0)
+        saves_nothing
+            && is_full
+            && is_idle
+            && background.iter().all(|class| class.backlog_core_s == 0.0)
     }
 
     /// Takes in what the reactors say of themselves; of one that did not answer it keeps what that
@@ -122,9 +133,13 @@ impl<R: Reactors> Governing<R> {
 
     /// One look at the reactors and its bookkeeping.
     pub fn tick(&mut self, clock: &dyn Clock) -> Next {
-        let began = Instant::now();
+        let (began, now) = (Instant::now(), clock.now());
+        if let Some((from, until)) = self.rest.take() {
+            // What was meant is no jump of time; what came on top of it is.
+            self.governed.driver.excuse(from, until.min(now));
+        }
         let before = self.governed.driver.insight().mode;
-        let (at, step) = self.governed.tick(clock.now());
+        let (at, step) = self.governed.tick(now);
         let stepped = step.is_some();
         if let Some(mut step) = step {
             self.stepped_utc_ns = clock.utc_ns();
@@ -139,6 +154,8 @@ impl<R: Reactors> Governing<R> {
             self.last = Some(step);
             self.own.step(began.elapsed());
         }
+        let at = if self.is_quiet() { at.max(now + QUIET) } else { at };
+        self.rest = self.is_quiet().then_some((now, at));
         Next { at, stepped, events: std::mem::take(&mut self.untold) }
     }
 

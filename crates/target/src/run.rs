@@ -32,9 +32,6 @@ use wattio_service::{Program, Service, ServiceRequest, ServiceSettings};
 /// How often reactors are asked for what only they know, for the page and for metrics.
 const DETAILS_EVERY: Duration = Duration::from_secs(10);
 
-/// How often the law is asked while nothing happens.
-const QUIET: Duration = Duration::from_secs(5);
-
 /// The law, and what it governs.
 #[derive(Clone, Debug)]
 pub struct LawSettings {
@@ -111,8 +108,7 @@ pub fn run(options: &Options, passed: Vec<Listener>) -> Result<()> {
             }
             status.send(governing.shown(&clock));
         }
-        let quiet = if governing.is_quiet() { QUIET } else { Duration::ZERO };
-        match inbox.wait(next.at.saturating_sub(clock.now()).max(quiet)) {
+        match inbox.wait(next.at.saturating_sub(clock.now())) {
             None => {}
             Some(Message::Stop) => break,
             Some(Message::Reload) => {

@@ -1,6 +1,6 @@
 use super::*;
-use crate::plant::TargetPlant;
 use crate::plant::script::{REACTORS, SATURATION, Script, layout};
+use crate::plant::{Layout, TargetPlant};
 use crate::shown::WattioTarget;
 use crate::status::{ReactorStatus, VolumeStatus};
 use serde_json::Value;
@@ -37,8 +37,18 @@ fn bounded(
     journal: Option<Journal>,
     clock: &At,
 ) -> Governing<Script> {
+    on(layout(), policy, bounds, journal, clock)
+}
+
+fn on(
+    layout: Layout,
+    policy: &str,
+    bounds: &[Bound],
+    journal: Option<Journal>,
+    clock: &At,
+) -> Governing<Script> {
     let script = Script::new(0.05 * SATURATION);
-    let plant = TargetPlant::new(layout(), script, clock.now());
+    let plant = TargetPlant::new(layout, script, clock.now());
     let settings = (Settings::new(), DriverSettings::default());
     let governed = Governed::new((policy, &settings.0), bounds, settings.1, plant, clock.now());
     let named = Named { name: "disk \"one\"".to_owned(), policy: policy.to_owned() };
@@ -206,6 +216,55 @@ fn a_target_without_work_at_full_speed_is_quiet() {
     governing.reactors().due_per_s = [0.0; 4];
     go_on(&mut governing, &clock, 600.0);
     assert!(governing.is_quiet());
+}
+
+/// The rest of a quiet target passed for a jump of time: full speed was forced in each window, and
+/// reactors that poll went on polling for as long as nobody came.
+#[test]
+fn a_rest_is_no_jump_of_time_and_reactors_that_poll_get_none() {
+    for (policy, sleeps, traffic_s) in [
+        ("native", true, 0.0),
+        ("native", false, 3.0),
+        ("pacer", true, 3.0),
+        ("pacer", false, 0.0),
+        ("pacer", false, 3.0),
+        ("foresight", true, 3.0),
+        ("foresight", false, 0.0),
+        ("foresight", false, 3.0),
+    ] {
+        let clock = At::default();
+        let mut layout = layout();
+        layout.idle_cores_sleep = sleeps;
+        let mut governing = on(layout, policy, &[], None, &clock);
+        governing.reactors().due_per_s = [0.0; 4];
+        // So little that pacer affords to meet it with one reactor when it comes back.
+        governing.reactors().rate = 0.01 * SATURATION;
+        go_on(&mut governing, &clock, traffic_s);
+        governing.reactors().rate = 0.0;
+        go_on(&mut governing, &clock, 600.0);
+        let shown = governing.shown(&clock);
+        let case = format!("{policy}, sleeps {sleeps}, {traffic_s} s: {}", shown.reason);
+        assert_eq!(shown.counts.windows_forced, 0, "{case}");
+        if policy != "native" && !sleeps {
+            assert!(shown.reactors_active < REACTORS, "{case}");
+        }
+    }
+}
+
+#[test]
+fn time_that_is_lost_on_top_of_a_rest_is_a_jump() {
+    let clock = At::default();
+    let mut governing = governing("native", None, &clock);
+    governing.reactors().due_per_s = [0.0; 4];
+    governing.reactors().rate = 0.0;
+    go_on(&mut governing, &clock, 60.0);
+    assert_eq!(governing.shown(&clock).forced, None);
+    clock.0.set(clock.now() + Duration::from_secs(60));
+    governing.tick(&clock);
+    let forced = governing.shown(&clock).forced;
+    assert_eq!(forced.as_deref(), Some("time jumped ahead by 60.0 s"));
+    go_on(&mut governing, &clock, 10.0);
+    assert_eq!(governing.shown(&clock).forced, None);
 }
 
 /// A reactor that did not answer in time was missing from page and metrics, with its volumes.
