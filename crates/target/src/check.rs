@@ -15,7 +15,7 @@ pub enum CheckError {
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// It cannot be opened.
-    #[error("{0}")]
+    #[error(transparent)]
     Volume(#[from] OpenError),
 }
 
@@ -26,6 +26,8 @@ pub struct Found {
     pub superblock: Superblock,
     /// What reading it has shown.
     pub report: CheckReport,
+    /// Devices that the volume has and that were left out on request.
+    pub devices_left: u8,
 }
 
 impl Found {
@@ -35,7 +37,7 @@ impl Found {
         self.report.damaged_blocks == 0
             && self.report.damaged_on.iter().all(|&(_, blocks)| blocks == 0)
             && self.report.recovery.damaged_blocks == 0
-            && self.report.recovery.devices_out == 0
+            && self.report.recovery.devices_out <= self.devices_left
     }
 }
 
@@ -59,7 +61,9 @@ pub fn check(
     let Some(superblock) = first else {
         return Err(OpenError::NoVolume(DeviceName::default()).into());
     };
-    Ok(Found { superblock, report: check_volume(disks, options, progress)? })
+    let left = superblock.roles.len().saturating_sub(paths.len());
+    let devices_left = if options.accept_missing { left as u8 } else { 0 };
+    Ok(Found { superblock, report: check_volume(disks, options, progress)?, devices_left })
 }
 
 #[cfg(test)]

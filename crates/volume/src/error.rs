@@ -102,7 +102,7 @@ pub enum OpenError {
     /// A device is missing, and nobody said that this is all right.
     #[error(
         "the volume has {devices} devices and {given} of those in sync are here; \
-         opening it with fewer must be asked for"
+         opening it with fewer must be asked for (accept_missing)"
     )]
     Missing {
         /// How many the volume has.

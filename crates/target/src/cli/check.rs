@@ -19,7 +19,9 @@ use wattio_volume::{BLOCK_BYTES, CheckReport, Compression, OpenError, OpenOption
 Examples:
   wattio-target check /etc/wattio-target.toml   a configuration, with its certificates and token, but not its devices
   wattio-target check disk.vol                  a volume that is not being served: reads all of it
-  wattio-target check /dev/sdb /dev/sdc         a volume on two devices")]
+  wattio-target check /dev/sdb /dev/sdc         a volume on two devices
+  wattio-target check --accept-missing /dev/sdb
+                                                what is left of one on two devices")]
 pub struct Check {
     /// A configuration, with a name that ends in `.toml`, or the devices of a volume.
     #[arg(required = true, num_args = 1..=2)]
@@ -27,6 +29,9 @@ pub struct Check {
     /// The most memory that the volume's map may use.
     #[arg(long, value_parser = bytes, default_value = "4GiB")]
     map_memory: u64,
+    /// Check one device of a volume on two.
+    #[arg(long)]
+    accept_missing: bool,
 }
 
 impl Check {
@@ -46,7 +51,7 @@ impl Check {
         }
         let options = OpenOptions {
             map_bytes_max: self.map_memory,
-            accept_missing: false,
+            accept_missing: self.accept_missing,
             accept_loss: false,
         };
         let found = check(&self.path, &options, |_, _| {}).map_err(|error| match error {
@@ -161,7 +166,8 @@ mod tests {
         let path = folder.path().join("target.toml");
         let checked = |more: &str| {
             std::fs::write(&path, format!("{CONFIG}{more}")).unwrap();
-            let check = Check { path: vec![path.clone()], map_memory: 1 << 30 };
+            let check =
+                Check { path: vec![path.clone()], map_memory: 1 << 30, accept_missing: false };
             check.run().map(|_| ()).map_err(|error| error.to_string())
         };
         assert_eq!(checked(""), Ok(()));

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use wattio_target::server::Server;
+use wattio_volume::Compression;
 
 fn check(device: &Path) -> Command {
     let mut program = Command::new(env!("CARGO_BIN_EXE_wattio-target"));
@@ -110,5 +111,30 @@ fn blocks_that_were_lost_before_are_told_as_such() {
     let (text, code) = checked(&path);
     assert!(text.contains(" blocks lost before this check: reading fails\n"), "{text}");
     assert!(!text.contains("of them"), "{text}");
+    assert_eq!(code, Some(1));
+}
+
+/// No option asked for what the message said must be asked for, which it said twice on one line.
+#[test]
+fn what_is_left_of_a_mirror_can_be_checked() {
+    let Some(mut target) = Target::made(1, &["disk"], 2, Compression::None) else { return };
+    let block = pattern(6, 4096);
+    assert_eq!(target.client().write_at(0, &block, FUA).unwrap(), 0);
+    target.stop();
+    let half = target.settings.volumes[0].devices[1].clone();
+    let output = check(&half).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(message.matches("must be asked for (accept_missing)").count(), 1, "{message}");
+    let asked = |half: &Path| {
+        let output = check(half).arg("--accept-missing").output().unwrap();
+        (String::from_utf8(output.stdout).unwrap(), output.status.code())
+    };
+    let (text, code) = asked(&half);
+    assert!(text.ends_with("left out: 1 device\nok\n"), "{text}");
+    assert_eq!(code, Some(0));
+    rot(&half, |one| one == block);
+    let (text, code) = asked(&half);
+    assert!(text.contains("their data is lost\n") && text.ends_with("\nnot ok\n"), "{text}");
     assert_eq!(code, Some(1));
 }
