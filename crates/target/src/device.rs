@@ -193,6 +193,18 @@ impl Device {
         Ok(())
     }
 
+    /// Makes a file as small again as it was before [`Self::reserve`].
+    ///
+    /// # Errors
+    /// When the operating system refuses.
+    pub fn give_back(&mut self, bytes: u64) -> Result<(), DeviceError> {
+        if !self.is_block {
+            self.file.set_len(bytes).map_err(system(&self.path, "set its size"))?;
+            self.bytes = bytes;
+        }
+        Ok(())
+    }
+
     /// A descriptor of it, for a ring.
     ///
     /// # Errors

@@ -1,9 +1,9 @@
 //! Enlarges a volume while it is not being served.
 
 use crate::create::CreateError;
-use crate::device::{Access, Device, PATIENCE};
+use crate::device::{Access, Device, DeviceError, PATIENCE};
 use std::path::PathBuf;
-use wattio_volume::{BLOCK_BYTES, Disk, Geometry, OpenOptions, read_superblock, resize};
+use wattio_volume::{BLOCK_BYTES, Disk, Geometry, OpenOptions, geometry_of, resize};
 
 /// Makes the volume on `devices` as large as `size_bytes`; files grow with it.
 ///
@@ -18,23 +18,81 @@ pub fn grow(
         let message = format!("a size of {size_bytes} bytes is no multiple of 4096");
         return Err(CreateError::Sizes(message));
     }
-    let mut disks = Vec::new();
-    for (at, path) in devices.iter().enumerate() {
-        let mut device = Device::open_within(path, Access::Own, PATIENCE)?;
-        let before = read_superblock(&mut device, at)?.geometry;
-        let blocks = size_bytes / BLOCK_BYTES;
-        if blocks < before.blocks {
-            return Err(CreateError::Sizes(format!(
-                "a volume does not become smaller: it has {} bytes",
-                before.blocks * BLOCK_BYTES
-            )));
-        }
-        // A file gets the room that a new volume of that size would have.
-        let wanted = Geometry::for_blocks(blocks, before.segment_blocks).segments;
-        let geometry = Geometry { blocks, segments: wanted.max(before.segments), ..before };
-        geometry.check().map_err(CreateError::Sizes)?;
-        device.reserve(geometry.device_bytes())?;
-        disks.push(Box::new(device) as Box<dyn Disk>);
+    let own = |path: &PathBuf| Device::open_within(path, Access::Own, PATIENCE);
+    let mut owned = devices.iter().map(own).collect::<Result<Vec<Device>, _>>()?;
+    // Clones keep the lock, too.
+    let disks = |owned: &[Device]| -> Vec<Box<dyn Disk>> {
+        owned.iter().map(|device| Box::new(device.clone()) as Box<dyn Disk>).collect()
+    };
+    let before = geometry_of(disks(&owned), options)?;
+    let blocks = size_bytes / BLOCK_BYTES;
+    if blocks < before.blocks {
+        return Err(CreateError::Sizes(format!(
+            "a volume does not become smaller: it has {} bytes",
+            before.blocks * BLOCK_BYTES
+        )));
     }
-    Ok(resize(disks, size_bytes / BLOCK_BYTES, options)?)
+    // A file gets the room that a new volume of that size would have.
+    let wanted = Geometry::for_blocks(blocks, before.segment_blocks).segments;
+    let geometry = Geometry { blocks, segments: wanted.max(before.segments), ..before };
+    geometry.check().map_err(CreateError::Sizes)?;
+    reserve_all(&mut owned, geometry.device_bytes())?;
+    Ok(resize(disks(&owned), blocks, options)?)
+}
+
+/// Gives each device that is a file `bytes`, or none of them.
+fn reserve_all(devices: &mut [Device], bytes: u64) -> Result<(), DeviceError> {
+    let before: Vec<u64> = devices.iter().map(Device::bytes).collect();
+    // What cannot grow is looked at first.
+    let (blocks, files): (Vec<_>, Vec<_>) =
+        devices.iter_mut().zip(before).partition(|(device, _)| device.is_block());
+    let mut all: Vec<(&mut Device, u64)> = blocks.into_iter().chain(files).collect();
+    for at in 0..all.len() {
+        if let Err(error) = all[at].0.reserve(bytes) {
+            for (device, bytes) in &mut all[..=at] {
+                device.give_back(*bytes)?;
+            }
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::create::{Plan, make};
+    use wattio_volume::Compression;
+
+    const OPTIONS: OpenOptions =
+        OpenOptions { map_bytes_max: 1 << 30, accept_missing: false, accept_loss: false };
+
+    /// One half of a mirror was refused, and had grown; so had those that were beside a device which
+    /// could not grow.
+    #[test]
+    fn what_is_refused_has_not_grown() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ["one", "two"].map(|name| folder.path().join(name));
+        let plan = Plan {
+            devices: paths.to_vec(),
+            size_bytes: Some(1 << 20),
+            segment_bytes: 64 << 10,
+            spare_share: None,
+            compression: Compression::None,
+            is_forced: false,
+        };
+        make(&plan).unwrap();
+        let bytes = || paths.each_ref().map(|path| std::fs::metadata(path).unwrap().len());
+        let before = bytes();
+        let refused = grow(&paths[..1], 3 << 20, &OPTIONS).unwrap_err().to_string();
+        assert!(refused.contains("opening it with fewer must be asked for"), "{refused}");
+        assert_eq!(bytes(), before);
+        let mut owned = paths.each_ref().map(|path| Device::open(path, Access::Own).unwrap());
+        // More than any file may have.
+        assert!(reserve_all(&mut owned, u64::MAX >> 1).is_err());
+        drop(owned);
+        assert_eq!(bytes(), before);
+        grow(&paths, 3 << 20, &OPTIONS).unwrap();
+        assert!(bytes().iter().zip(&before).all(|(now, before)| now > before));
+    }
 }

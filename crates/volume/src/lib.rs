@@ -55,5 +55,5 @@ pub use geometry::{BLOCK_BYTES, Geometry, SEGMENT_BLOCKS, SEGMENT_BLOCKS_MIN};
 pub use identify::read_superblock;
 pub use open::{OpenOptions, Opened, Recovery, open};
 pub use request::{Fault, Piece, Reply, Request};
-pub use resize::resize;
+pub use resize::{geometry_of, resize};
 pub use volume::Volume;

@@ -5,7 +5,18 @@ use crate::disk::Disk;
 use crate::error::OpenError;
 use crate::format::Superblock;
 use crate::geometry::Geometry;
-use crate::open::{OpenOptions, Opened, open};
+use crate::open::{OpenOptions, Opened, inspect, open};
+
+/// The sizes of a volume as [`open`] would find it; nothing is changed.
+///
+/// # Errors
+/// As for [`open`].
+pub fn geometry_of(
+    given: Vec<Box<dyn Disk>>,
+    options: &OpenOptions,
+) -> Result<Geometry, OpenError> {
+    Ok(inspect(given, options)?.superblock.geometry)
+}
 
 /// Makes a volume larger: more blocks for clients, and as many segments as each disk has room for.
 /// Nothing is changed unless all of it can be.
