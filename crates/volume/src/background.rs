@@ -142,7 +142,10 @@ impl Volume {
     }
 
     fn checkpoint_backlog(&self) -> Backlog {
-        let replay = self.unsaved_blocks() as f64 / REPLAY_BLOCKS as f64;
+        // One that is under way shortens no recovery before it is durable.
+        let is_under_way = self.checkpoint.is_under_way();
+        let blocks = if is_under_way { self.replay_blocks() } else { self.unsaved_blocks() };
+        let replay = blocks as f64 / REPLAY_BLOCKS as f64;
         let empty = self.segments.empty();
         let scarcity = if empty > 0 { self.scarcity(self.segments.free()) } else { 0.0 };
         let is_due = replay >= 1.0

@@ -93,6 +93,10 @@ impl Checkpoint {
         self.closing == Closing::Wanted
     }
 
+    pub(crate) const fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
+    }
+
     pub(crate) const fn is_busy(&self) -> bool {
         self.under_way.is_some() || self.superblock.is_some()
     }

@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::time::Duration;
 use wattio_pages::Pages;
-use wattio_volume::{Class, Geometry, Io, Op, Part, Request, Volume};
+use wattio_volume::{Class, Done, Geometry, Io, Op, Part, Request, Volume};
 
 const SEGMENTS: u32 = 100;
 const SEGMENT_BLOCKS: u32 = 256;
@@ -170,4 +170,44 @@ fn nothing_more_is_kept_free_where_checkpoints_take_no_time() {
         timed.volume.counters()
     };
     assert_eq!(counters(true), counters(false));
+}
+
+/// A checkpoint whose budget was spent got no slice until as much was written again as had made it
+/// urgent: a recovery could come to read twice as much.
+#[test]
+fn a_recovery_stays_bounded_where_checkpoints_get_only_what_is_urgent() {
+    const MIB_256: u64 = 65_536;
+    /// Records that are written while the device flushes.
+    const FLUSH: u64 = 10_000;
+    let (blocks, segment_blocks) = (2000, 256);
+    let geometry = Geometry { blocks, blocks_max: blocks, segments: 2500, segment_blocks };
+    let (mut volume, _) = new_volume(geometry);
+    // What is done when: writes at once (nothing is read, so nothing need be kept), flushes later.
+    let mut flushes: Vec<(u64, u64)> = Vec::new();
+    let mut most = 0;
+    for record in 0..5 * MIB_256 {
+        let zeros = Request::Zero { lba: record % blocks, blocks: 1, discard: false, fua: false };
+        volume.submit(record, zeros);
+        volume.commit();
+        while volume.backlog(Class::Checkpoint).urgency >= 1.0
+            && volume.background(Class::Checkpoint)
+        {}
+        while let Some(io) = volume.next_io() {
+            match io.op {
+                Op::Flush => flushes.push((record + FLUSH, io.id)),
+                _ => volume.complete(io.id, Done::Write(Ok(()))),
+            }
+        }
+        for (_, id) in flushes.extract_if(.., |(at, _)| *at <= record) {
+            volume.complete(id, Done::Flush(Ok(())));
+        }
+        while let Some(reply) = volume.next_reply() {
+            reply.result.unwrap();
+        }
+        most = most.max(volume.replay_blocks());
+    }
+    assert!(volume.counters().checkpoints >= 2, "{:?}", volume.counters());
+    // Twice what makes one due, and two flushes until it is durable.
+    let bound = 2 * MIB_256 + 2 * FLUSH;
+    assert!((2 * MIB_256..bound + 100).contains(&most), "{most} blocks");
 }
