@@ -22,6 +22,11 @@ pub enum Answer<S> {
         /// What was wrong and what is allowed.
         message: String,
     },
+    /// Not done, though nothing is wrong with the request.
+    Unable {
+        /// Why it cannot be done now.
+        message: String,
+    },
 }
 
 /// The most bytes of a request, without its line end.

@@ -275,7 +275,8 @@ impl<R: Reactors> Governing<R> {
                 }
                 (begun, _) => match begun.unwrap_or_default() {
                     begun if begun.is_empty() => {
-                        return refused("its reactor does not answer; try again".to_owned());
+                        let message = "its reactor does not answer; try again".to_owned();
+                        return Answer::Unable { message };
                     }
                     begun => format!("reads everything of {begun:?}"),
                 },

@@ -48,7 +48,7 @@ fn hear(stream: &mut BufReader<UnixStream>) -> Answer {
 
 fn refusal(answer: Answer) -> String {
     match answer {
-        Answer::Refused { message } => message,
+        Answer::Refused { message } | Answer::Unable { message } => message,
         other => panic!("not refused: {other:?}"),
     }
 }

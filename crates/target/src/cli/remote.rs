@@ -115,6 +115,7 @@ fn tell(socket: &Path, request: &Request) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Answer::Refused { message } => Err(BadInput(message).into()),
+        Answer::Unable { message } => bail!("{message}"),
         Answer::Status { .. } => bail!("{}: unexpected answer", socket.display()),
     }
 }

@@ -114,7 +114,9 @@ fn operators_are_answered() {
     let ask = |governing: &mut Governing<Script>, request| match governing
         .answer(&request, exports, &clock)
     {
-        Answer::Done { message } | Answer::Refused { message } => message,
+        Answer::Done { message } | Answer::Refused { message } | Answer::Unable { message } => {
+            message
+        }
         Answer::Status { status } => status.reason,
     };
     let tolerance = |tolerance| Request::SetTolerance { tolerance };
@@ -126,6 +128,9 @@ fn operators_are_answered() {
     assert!(ask(&mut governing, scrub(None)).contains("disk"));
     assert!(ask(&mut governing, scrub(Some("none"))).contains("no export is named"));
     assert!(ask(&mut governing, scrub(Some("busy"))).contains("does not answer"));
+    // Nothing is wrong with what was asked.
+    let busy = governing.answer(&scrub(Some("busy")), exports, &clock);
+    assert!(matches!(busy, Answer::Unable { .. }), "{busy:?}");
     go_on(&mut governing, &clock, 1.0);
     let shown = governing.shown(&clock);
     assert!(shown.paused && shown.reactors_active == REACTORS);

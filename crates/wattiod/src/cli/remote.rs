@@ -135,7 +135,7 @@ impl Resume {
     }
 }
 
-/// Asks and prints the answer; a refusal is bad input.
+/// Asks and prints the answer; a refusal is bad input, and what cannot be done now is not.
 fn tell(given: Option<&PathBuf>, request: &Request) -> Result<ExitCode> {
     let socket = socket(given);
     match ask::<Wattiod>(&socket, request)? {
@@ -144,6 +144,7 @@ fn tell(given: Option<&PathBuf>, request: &Request) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Answer::Refused { message } => Err(BadInput::new(message).into()),
+        Answer::Unable { message } => bail!("{message}"),
         Answer::Status { .. } => bail!("{}: unexpected answer", socket.display()),
     }
 }
