@@ -115,6 +115,28 @@ def test_a_law_that_was_held_to_nothing_kept_nothing(tmp_path: Path) -> None:
     assert " 0 were over" not in text
 
 
+def test_what_a_law_keeps_of_training_stands_beside_the_published_saving(tmp_path: Path) -> None:
+    found = gathered(made_folder.write(tmp_path, study("t-polling", "t-pacer"), WORKS))
+    (one,) = governed.compared(found)
+    (workload,) = [entry for entry in found.study.workload if entry.name == one.subject]
+    for row, used in [(one.laws[0], 0.95), (one.twins["t-pacer"], 0.96)]:
+        row.metrics["accelerator_utilisation"] = Estimate("1", (used,) * 3, used, 0.0, None)
+
+    def told() -> list[str]:
+        blocks = [block for section in governed.section(found) for block in section.blocks]
+        texts = [str(getattr(block, "content", "")).translate(PLAIN) for block in blocks]
+        return [text for text in texts if "accelerators" in text]
+
+    assert told() == []
+    for model, published in [("unet3d-v0.5", "13 %"), ("bert-v0.5", "22 %")]:
+        workload.options["model"] = model
+        assert told() == [
+            "t-pacer kept 99.0 % of the use of accelerators that t-polling had, with 33.3 % less"
+            f" power of its processors (ESTIMATE). The PACER paper (Fig. 19) has {published} less"
+            " power of the whole system under PACER for this load, at the same throughput."
+        ]
+
+
 def test_full_speed_is_not_shown_alone(tmp_path: Path) -> None:
     path = made_folder.write(tmp_path, study("t-polling"), WORKS)
     found = gathered(path)

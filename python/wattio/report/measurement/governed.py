@@ -15,6 +15,7 @@ from wattio.kinds.measurement.schema import SystemEntry
 from wattio.report import output
 from wattio.report.measurement import background, servers
 from wattio.report.measurement.gather import Measured, PhasePart
+from wattio.report.measurement.tables import UTILISATION
 from wattio.report.page import Block, Cells, Heading, Section, Text, as_data, gallery, grid
 from wattio.report.phrases import DASH, latency, number, percent, times
 from wattio.report.plots import Table
@@ -117,7 +118,9 @@ def section(found: Measured) -> list[Section]:
     blocks: list[Block] = [Text(text) for text in sentences(every)]
     for one in every:
         title = f"{one.subject}: {one.phase.name}"
-        blocks += [Heading(title), _table(one, found), *_background(one, found)]
+        blocks += [Heading(title), _table(one, found)]
+        blocks += [Text(text) for text in _training(one, found)]
+        blocks += _background(one, found)
     text = "Means over usable iterations; latency to full speed is the ratio of the mean latencies,"
     text += " with a 95 % interval (Welch's t of its logarithm). Processor time is that of the"
     text += " server alone. Windows are those that the bound was held against; full speed is held"
@@ -241,6 +244,38 @@ def _background(one: Compared, found: Measured) -> list[Block]:
     drawn = background.drawn(one.subject, one.phase.name, list(groups.values()), found)
     slug = output.slug(one.subject)
     return [Heading("Background work", 4), shown, *gallery([drawn], f"governed-{slug}-")]
+
+
+_PUBLISHED = {"unet3d-v0.5": 0.13, "bert-v0.5": 0.22}
+"""Less power of the whole system under PACER: the PACER paper, Fig. 19 (MLPerf Storage v0.5)."""
+
+
+def _training(one: Compared, found: Measured) -> Iterator[str]:
+    """What each law kept of the use of accelerators, for loads of the PACER paper."""
+    entry = next(entry for entry in found.study.workload if entry.name == one.subject)
+    published = _PUBLISHED.get(str(entry.options.get("model")))
+    if published is None:
+        return
+    kept = []
+    for row in one.laws:
+        twin, used = one.twins.get(row.run.system), row.mean(UTILISATION)
+        at_full_speed = twin.mean(UTILISATION) if twin is not None else None
+        if twin is None or used is None or not at_full_speed:
+            continue
+        text = (
+            f"{row.run.system} kept {percent(used / at_full_speed, 1)} of the use of accelerators"
+        )
+        text += f" that {twin.run.system} had"
+        own, full = (row.mean(name) for name in _POWER)
+        if own is not None and full:
+            text += f", with {percent(1 - own / full, 1)} less power of its processors (ESTIMATE)"
+        kept.append(text)
+    if kept:
+        text = "; ".join(kept)
+        yield (
+            f"{text}. The PACER paper (Fig. 19) has {percent(published)} less power of the whole"
+            " system under PACER for this load, at the same throughput."
+        )
 
 
 def _windows(row: Row) -> Pair:
