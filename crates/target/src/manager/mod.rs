@@ -186,6 +186,16 @@ const fn busy_ns(counters: &ReactorCounters) -> u64 {
     counters.work.clients_ns + counters.work.background_ns
 }
 
+/// What each volume may take of the law's budgets: those that have something to do of a class share
+/// its budget; while none has, whichever comes first gets its part of all.
+fn shares(budgets: &Rates, now: &ReactorCounters, volumes: usize) -> Rates {
+    std::array::from_fn(|class| {
+        let due = now.background[class].volumes_due;
+        let sharing = if due > 0 { due as f64 } else { volumes.max(1) as f64 };
+        budgets[class].map(|rate| rate / sharing)
+    })
+}
+
 impl Reactors for LiveReactors {
     fn read(&mut self, now: Duration) -> Vec<ReactorCounters> {
         self.problem = None;
@@ -203,13 +213,10 @@ impl Reactors for LiveReactors {
     }
 
     fn turn(&mut self, setting: &Setting) -> Result<(), String> {
-        if self.setting.budgets != setting.budgets {
-            let volumes = self.volumes.max(1) as f64;
-            let rates = setting.budgets.map(|rate| rate.map(|rate| rate / volumes));
-            if self.rates != rates {
-                self.rates = rates;
-                self.handle.set_budgets(rates);
-            }
+        let rates = shares(&setting.budgets, &ReactorCounters::sum(&self.last), self.volumes);
+        if self.rates != rates {
+            self.rates = rates;
+            self.handle.set_budgets(rates);
         }
         let (before, active) = (self.setting.active(), setting.active());
         let has_changed = self.setting.connections != setting.connections
@@ -227,5 +234,31 @@ impl Reactors for LiveReactors {
 
     fn problem(&mut self) -> Option<String> {
         self.problem.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A budget was divided by all volumes: the only one of eight that was being filled got an eighth.
+    #[test]
+    fn those_that_have_something_to_do_share_the_budget() {
+        let mut budgets = Rates::default();
+        (budgets[0], budgets[1]) = (Some(0.4), Some(0.4));
+        let reactors = [0, 1, 2].map(|due| {
+            let mut one = ReactorCounters::default();
+            one.background[1].volumes_due = due;
+            one
+        });
+        let shared = |reactors: &[ReactorCounters]| {
+            let rates = shares(&budgets, &ReactorCounters::sum(reactors), 8);
+            assert_eq!(rates[2..], [None, None]);
+            (rates[0].unwrap(), rates[1].unwrap())
+        };
+        assert_eq!(shared(&reactors[..1]), (0.05, 0.05), "nobody knows whose turn comes");
+        assert_eq!(shared(&reactors[..2]), (0.05, 0.4));
+        assert_eq!(shared(&reactors[1..2]), (0.05, 0.4));
+        assert_eq!(shared(&reactors[..]), (0.05, 0.4 / 3.0));
     }
 }

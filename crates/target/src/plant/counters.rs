@@ -59,8 +59,14 @@ pub struct ClassCounters {
     pub done_ns: u64,
     /// Blocks that were worked through.
     pub done_blocks: u64,
+    /// The longest that a slice of it took, in nanoseconds.
+    pub slice_ns_max: u64,
+    /// Slices in which something was done.
+    pub slices: u64,
     /// Blocks that are due now.
     pub backlog_blocks: u64,
+    /// Volumes that have any of them.
+    pub volumes_due: u64,
     /// How pressing they are: 0 may wait, 1 clients wait for it.
     pub urgency: f64,
 }
@@ -92,7 +98,10 @@ impl ReactorCounters {
         for (mine, theirs) in self.background.iter_mut().zip(&other.background) {
             mine.done_ns += theirs.done_ns;
             mine.done_blocks += theirs.done_blocks;
+            mine.slices += theirs.slices;
+            mine.slice_ns_max = mine.slice_ns_max.max(theirs.slice_ns_max);
             mine.backlog_blocks += theirs.backlog_blocks;
+            mine.volumes_due += theirs.volumes_due;
             mine.urgency = mine.urgency.max(theirs.urgency);
         }
     }

@@ -284,7 +284,7 @@ impl Reactor {
     /// Background work; what is left of it.
     fn work(&mut self, now: Instant, is_idle: bool) -> Left {
         let mut left = Left::Nothing;
-        let mut backlogs = [Backlog::default(); CLASSES.len()];
+        let mut backlogs = [(Backlog::default(), 0); CLASSES.len()];
         let published = self.shared.published(self.number);
         for (name, lane) in self.volumes.named_lanes() {
             left = left.sooner(lane.work(now, is_idle, published, random));
@@ -292,13 +292,14 @@ impl Reactor {
             left = left.sooner(lane.watch(name, now));
             lane.tell_roles(name);
             lane.tell_troubles(name);
-            for (sum, backlog) in backlogs.iter_mut().zip(lane.backlogs()) {
+            for ((sum, volumes), backlog) in backlogs.iter_mut().zip(lane.backlogs()) {
                 sum.blocks += backlog.blocks;
                 sum.urgency = sum.urgency.max(backlog.urgency);
+                *volumes += u64::from(backlog.blocks > 0);
             }
         }
-        for (class, backlog) in backlogs.into_iter().enumerate() {
-            published.set_backlog(class, backlog);
+        for (class, (backlog, volumes)) in backlogs.into_iter().enumerate() {
+            published.set_backlog(class, backlog, volumes);
         }
         // Work frees space that requests wait for.
         if self.answers.is_empty() { left } else { Left::Now }

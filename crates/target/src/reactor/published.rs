@@ -29,7 +29,10 @@ impl Number {
 struct Class {
     done_ns: Number,
     done_blocks: Number,
+    slices: Number,
+    slice_ns_max: Number,
     backlog_blocks: Number,
+    volumes_due: Number,
     /// As the bits of an `f64`.
     urgency: Number,
 }
@@ -153,16 +156,20 @@ impl Published {
         self.device_returns.add(more);
     }
 
-    /// Background work of a class was done: for so long, and so many blocks.
+    /// A slice of background work of a class was done: for so long, and so many blocks.
     pub fn worked(&self, class: usize, span: Duration, blocks: u64) {
         let span_ns = span.as_nanos() as u64;
         self.background_ns.add(span_ns);
-        self.classes[class].done_ns.add(span_ns);
-        self.classes[class].done_blocks.add(blocks);
+        let class = &self.classes[class];
+        class.done_ns.add(span_ns);
+        class.done_blocks.add(blocks);
+        class.slices.add(1);
+        class.slice_ns_max.set(class.slice_ns_max.get().max(span_ns));
     }
 
-    /// What is to be done of a class.
-    pub fn set_backlog(&self, class: usize, backlog: Backlog) {
+    /// What is to be done of a class, and for how many volumes.
+    pub fn set_backlog(&self, class: usize, backlog: Backlog, volumes: u64) {
+        self.classes[class].volumes_due.set(volumes);
         self.classes[class].backlog_blocks.set(backlog.blocks);
         self.classes[class].urgency.set(backlog.urgency.to_bits());
     }
@@ -183,6 +190,9 @@ impl Published {
         let class = |of: &Class| ClassCounters {
             done_ns: of.done_ns.get(),
             done_blocks: of.done_blocks.get(),
+            slices: of.slices.get(),
+            slice_ns_max: of.slice_ns_max.get(),
+            volumes_due: of.volumes_due.get(),
             backlog_blocks: of.backlog_blocks.get(),
             urgency: f64::from_bits(of.urgency.get()),
         };
@@ -285,10 +295,12 @@ mod tests {
         assert!(oldest <= now && now - oldest < Duration::from_secs(60));
         published.looked(Duration::from_nanos(300));
         published.worked(1, Duration::from_nanos(200), 7);
-        published.set_backlog(1, Backlog { blocks: 5, urgency: 0.5 });
-        let told = published.read(now, 1200, &none);
-        assert_eq!((told.work.clients_ns, told.work.background_ns), (700, 200));
+        published.worked(1, Duration::from_nanos(100), 1);
+        published.set_backlog(1, Backlog { blocks: 5, urgency: 0.5 }, 2);
+        let told = published.read(now, 1300, &none);
+        assert_eq!((told.work.clients_ns, told.work.background_ns), (700, 300));
         let class = told.background[1];
-        assert_eq!((class.done_blocks, class.backlog_blocks, class.urgency), (7, 5, 0.5));
+        assert_eq!((class.done_blocks, class.backlog_blocks, class.urgency), (8, 5, 0.5));
+        assert_eq!((class.slices, class.slice_ns_max, class.volumes_due), (2, 200, 2));
     }
 }
