@@ -284,6 +284,15 @@ const CLASSES: &[Metric<ClassShown>] = &[
         Kind::Counter,
         |class| Some(class.done_core_s),
     ),
+    (
+        "wattio_background_slices",
+        "Slices that this was done in, between which requests are looked for.",
+        Kind::Counter,
+        |class| count(class.slices),
+    ),
+    ("wattio_background_slice_seconds_max", "What the longest slice took.", Kind::Gauge, |class| {
+        class.slice_us_max.map(|us| us * 1e-6)
+    }),
 ];
 
 /// The metrics of what is shown.

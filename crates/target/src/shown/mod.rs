@@ -121,6 +121,12 @@ pub struct ClassShown {
     pub budget_core_s_per_s: Option<f64>,
     /// Processor time spent on it since the start.
     pub done_core_s: f64,
+    /// The slices that this was done in.
+    #[serde(default)]
+    pub slices: u64,
+    /// What the longest of them took; absent: there was none.
+    #[serde(default)]
+    pub slice_us_max: Option<f64>,
 }
 
 /// Counts since the start.
@@ -363,6 +369,8 @@ impl<R: Reactors> Governing<R> {
                 urgency: seen.urgency.unwrap_or(0.0),
                 budget_core_s_per_s: budget,
                 done_core_s: total.done_ns as f64 * 1e-9,
+                slices: total.slices,
+                slice_us_max: (total.slices > 0).then(|| total.slice_ns_max as f64 * 1e-3),
             }
         };
         told.enumerate().map(class).collect()

@@ -8,12 +8,15 @@ use crate::reactor::Published;
 use std::time::{Duration, Instant};
 use wattio_volume::{Backlog, Class, Counters};
 
-/// Background work of one turn ends after this: requests may have come meanwhile.
+/// Background work of a volume in one turn ends with the slice that passes this: requests may have
+/// come meanwhile.
 const SLICE: Duration = Duration::from_micros(500);
 /// Writes that were answered are on their way to the device after this, at the latest.
 const GATHERING: Duration = Duration::from_millis(5);
 /// The first tour begins after this part of the period: a host that restarts often has one, too.
 const FIRST_TOUR: u32 = 100;
+/// What is not done at a time of its own, as a scrub is.
+const WANTED: [Class; 3] = [Class::Collect, Class::Checkpoint, Class::Rebuild];
 /// Slices of a class that clients wait for, in a turn that has requests too.
 const URGENT_SLICES: usize = 4;
 
@@ -36,6 +39,8 @@ pub(super) struct Background {
     budgets: Budgets,
     /// Whether the volume is being closed, for which there are no budgets.
     is_closing: bool,
+    /// Which class comes first in the next turn with requests: it has no time left for all of them.
+    first: usize,
     /// What there was to do of each class, in the order of [`CLASSES`], after the last turn's work.
     backlogs: [Backlog; CLASSES.len()],
 }
@@ -77,7 +82,7 @@ impl Background {
         let scrub = Scrub { next: None, rest: Duration::ZERO };
         let nothing = Backlog { blocks: 0, urgency: 0.0 };
         let backlogs = [nothing; CLASSES.len()];
-        Self { pace, scrub, budgets: Budgets::new(), is_closing: false, backlogs }
+        Self { pace, scrub, budgets: Budgets::new(), is_closing: false, first: 0, backlogs }
     }
 }
 
@@ -151,7 +156,10 @@ impl VolumeLane {
         if !self.is_wanted() {
             return Left::Nothing;
         }
-        for class in [Class::Collect, Class::Checkpoint, Class::Rebuild] {
+        let began = Instant::now();
+        self.background.first = (self.background.first + 1) % WANTED.len();
+        let (later, first) = WANTED.split_at(self.background.first);
+        for &class in first.iter().chain(later) {
             let Backlog { blocks, urgency } = self.volume.backlog(class);
             // Collecting pays only where space is scarce.
             let is_due = blocks > 0 && class != Class::Collect;
@@ -160,7 +168,14 @@ impl VolumeLane {
             } else {
                 usize::from(is_due && self.background.budgets.may(class, now))
             };
-            (0..slices).take_while(|_| self.slice(class, published)).count();
+            for _ in 0..slices {
+                if began.elapsed() >= SLICE {
+                    return Left::Now;
+                }
+                if !self.slice(class, published) {
+                    break;
+                }
+            }
         }
         Left::Now
     }
@@ -193,8 +208,7 @@ impl VolumeLane {
 
     /// Whether there is something to collect, a checkpoint to write or a device to fill.
     fn is_wanted(&self) -> bool {
-        let wanted = [Class::Collect, Class::Checkpoint, Class::Rebuild];
-        wanted.into_iter().any(|class| self.volume.backlog(class).blocks > 0)
+        WANTED.into_iter().any(|class| self.volume.backlog(class).blocks > 0)
     }
 
     /// One slice of a class; whether there was something to do.
@@ -216,7 +230,7 @@ impl VolumeLane {
     fn work_until(&mut self, now: Instant, published: &Published) -> Left {
         loop {
             let (mut has_done, mut later) = (false, Left::Nothing);
-            for class in [Class::Collect, Class::Checkpoint, Class::Rebuild] {
+            for class in WANTED {
                 // As it is now: one class makes work for another.
                 let backlog = self.volume.backlog(class);
                 if backlog.urgency >= 1.0 || self.background.budgets.may(class, Instant::now()) {
