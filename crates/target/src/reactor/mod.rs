@@ -236,6 +236,8 @@ impl Reactor {
 
     /// What lanes said to each other in this turn: a call if the other is here.
     fn hand_over(&mut self) {
+        // Before the devices are given the next flush.
+        self.let_others_leave();
         let mut asks = std::mem::take(&mut self.normal.asks);
         for (reactor, to) in asks.drain(..) {
             match self.links.get_mut(reactor).and_then(Option::as_mut) {

@@ -63,14 +63,27 @@ impl Reactor {
     /// Begins to let connections and volumes go; not while the target stops.
     fn let_leave(&mut self, moves: Moves) {
         self.normal.stay(&mut self.ring, &mut self.memory);
+        self.volumes.stay();
         if self.stopping != Stopping::No {
             return;
         }
         for leaver in moves.connections {
             self.normal.leave(&mut self.ring, leaver);
         }
+        self.let_volumes_leave(moves.volumes);
+    }
+
+    /// Begins to let volumes go that could not while their devices were at a flush.
+    pub(super) fn let_others_leave(&mut self) {
+        if self.stopping == Stopping::No {
+            let leavers = self.volumes.leavers();
+            self.let_volumes_leave(leavers);
+        }
+    }
+
+    fn let_volumes_leave(&mut self, volumes: Vec<(usize, usize)>) {
         let others = self.shared.reactors() - 1;
-        for (volume, to) in moves.volumes {
+        for (volume, to) in volumes {
             if to != self.number && self.volumes.leave(volume, to, others) {
                 self.normal.hold(volume);
                 self.tell_others(&Hand::Hold, volume);

@@ -68,11 +68,17 @@ pub struct VolumeLane {
     /// Operations that the devices are at, and how many these may be.
     at_devices: usize,
     device_depth: usize,
+    /// Those of them that are flushes, by number.
+    flushes: Vec<u64>,
+    /// Flushes that wait until the volume has moved.
+    held_flushes: Vec<Io>,
     /// Since when writes that were answered wait for others to share their record.
     waiting_since: Option<Instant>,
     background: Background,
     answers: Vec<ToNormal>,
-    /// Whether devices are given nothing more, as the volume is about to move.
+    /// Whether the volume is about to move: no flush begins, which could take long.
+    is_leaving: bool,
+    /// Whether devices are given nothing more, as nobody asks for anything until it has moved.
     is_paused: bool,
     /// Requests so far.
     requests: u64,
@@ -108,9 +114,12 @@ impl VolumeLane {
             memory,
             at_devices: 0,
             device_depth: pace.device_depth,
+            flushes: Vec::new(),
+            held_flushes: Vec::new(),
             waiting_since: None,
             background: Background::new(pace),
             answers: Vec::new(),
+            is_leaving: false,
             is_paused: false,
             requests: 0,
             epoch: Instant::now(),
@@ -150,9 +159,15 @@ impl VolumeLane {
         &self.devices
     }
 
-    /// Gives the devices nothing more until it has moved.
-    pub const fn pause(&mut self, is_paused: bool) {
+    /// Begins no flush until it has moved, and gives the devices nothing more at all if it is paused.
+    pub const fn leave(&mut self, is_paused: bool) {
+        self.is_leaving = true;
         self.is_paused = is_paused;
+    }
+
+    /// Whether the devices are at a flush.
+    pub const fn is_flushing(&self) -> bool {
+        !self.flushes.is_empty()
     }
 
     /// Whether it is paused, and the devices are at nothing.
@@ -163,6 +178,7 @@ impl VolumeLane {
     /// Goes on at another reactor, to whose ring these devices belong.
     pub fn moved(&mut self, devices: Vec<Option<Handle>>) {
         self.devices = devices;
+        self.is_leaving = false;
         self.is_paused = false;
     }
 
@@ -256,8 +272,14 @@ impl VolumeLane {
             self.volume.commit();
         }
         while self.at_devices < self.device_depth && !self.is_paused {
-            let Some(io) = self.volume.next_io() else { break };
-            self.issue(ring, io);
+            let held = if self.is_leaving { None } else { self.held_flushes.pop() };
+            match held.or_else(|| self.volume.next_io()) {
+                Some(io) if self.is_leaving && matches!(io.op, Op::Flush) => {
+                    self.held_flushes.push(io);
+                }
+                Some(io) => self.issue(ring, io),
+                None => break,
+            }
         }
         answers.append(&mut self.answers);
     }
@@ -344,13 +366,17 @@ impl VolumeLane {
                 let parts = parts.map(|part| wattio_ring::Part::blocks(part.pages, part.blocks));
                 ring.write(token, device, offset, parts.collect(), Reach::Device);
             }
-            Op::Flush => ring.fdatasync(token, device),
+            Op::Flush => {
+                self.flushes.push(io.id);
+                ring.fdatasync(token, device);
+            }
         }
     }
 
     /// A device operation has ended.
     pub fn completed(&mut self, io: u64, completion: Completion, memory: &mut Recycler) {
         self.at_devices -= 1;
+        self.flushes.retain(|&flush| flush != io);
         let result = completion.result;
         let done = match completion.back {
             Back::Pages(pages) => Done::Read(match result {
