@@ -370,7 +370,7 @@ impl<R: Reactors> Governing<R> {
                 budget_core_s_per_s: budget,
                 done_core_s: total.done_ns as f64 * 1e-9,
                 slices: total.slices,
-                slice_us_max: (total.slices > 0).then(|| total.slice_ns_max as f64 * 1e-3),
+                slice_us_max: (total.slices > 0).then_some(total.slice_ns_max as f64 * 1e-3),
             }
         };
         told.enumerate().map(class).collect()
