@@ -69,6 +69,8 @@ impl Plan {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub requests: u64,
+    /// Reads, writes and flushes that disks were asked for.
+    pub disk_operations: u64,
     pub no_space: u64,
     pub faults: u64,
     pub crashes: u64,
@@ -87,6 +89,7 @@ impl Tally {
     fn plus(self, other: Self) -> Self {
         Self {
             requests: self.requests + other.requests,
+            disk_operations: self.disk_operations + other.disk_operations,
             no_space: self.no_space + other.no_space,
             faults: self.faults + other.faults,
             crashes: self.crashes + other.crashes,
@@ -411,6 +414,12 @@ impl World {
         }
         // The superblock says so too.
         self.flush_now();
+    }
+
+    /// What has happened so far.
+    pub fn told(&self) -> Tally {
+        let disk_operations = self.disks.iter().map(SimDisk::done).sum();
+        Tally { disk_operations, ..self.tally }
     }
 
     fn add_counters(&mut self) {

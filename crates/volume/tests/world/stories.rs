@@ -50,7 +50,7 @@ pub fn power_fails(seeds: Range<u64>) {
             (0..400).for_each(|_| world.step());
             if round % 4 == 3 { world.reopen() } else { world.crash() }
         }
-        world.tally
+        world.told()
     };
     let tally = sum(seeds.map(run));
     assert!(tally.replayed > 0 && tally.checkpoints > 0 && tally.collected > 0, "{tally:?}");
@@ -71,7 +71,7 @@ pub fn power_fails_often(seeds: Range<u64>) {
             (0..world.random.random_range(0..150)).for_each(|_| world.step());
             world.crash();
         }
-        world.tally
+        world.told()
     };
     let tally = sum(seeds.map(run));
     assert!(tally.crashed_recoveries > 0 && tally.collected > 0, "{tally:?}");
@@ -94,7 +94,7 @@ pub fn full(seeds: Range<u64>) {
                 _ => world.crash(),
             }
         }
-        world.tally
+        world.told()
     };
     let tally = sum(seeds.map(run));
     assert!(tally.no_space > 0 && tally.collected > 0, "{tally:?}");
@@ -115,7 +115,7 @@ pub fn mirror(seeds: Range<u64>) {
             if round % 4 == 3 { world.reopen() } else { world.crash() }
         }
         world.settle();
-        world.tally
+        world.told()
     };
     let tally = sum(seeds.map(run));
     assert!(tally.resynced > 0 && tally.faults == 0, "{tally:?}");
@@ -141,7 +141,7 @@ pub fn damaged_mirror(seeds: Range<u64>) {
             world.scrub();
         }
         world.reopen();
-        world.tally
+        world.told()
     };
     let tally = sum(seeds.map(run));
     assert!(tally.repaired > 0 && tally.faults == 0, "{tally:?}");
@@ -169,7 +169,7 @@ pub fn damaged(seeds: Range<u64>) {
         damaged.iter().for_each(|&lba| world.write_now(lba));
         world.may_fail = false;
         world.reopen();
-        world.tally
+        world.told()
     };
     let tally = sum(seeds.map(run));
     assert!(tally.faults > 0, "{tally:?}");
@@ -189,7 +189,7 @@ pub fn dying_disk(seeds: Range<u64>) {
             world.disks[0].fail_power_after(None);
             world.crash();
         }
-        world.tally
+        world.told()
     };
     let tally = sum(seeds.map(run));
     assert!(tally.faults > 0, "{tally:?}");
@@ -221,7 +221,7 @@ pub fn rebuild(seeds: Range<u64>) {
             }
         }
         world.settle();
-        world.tally
+        world.told()
     };
     let tally = sum(seeds.map(run));
     assert!(tally.faults == 0, "{tally:?}");
@@ -256,7 +256,7 @@ pub fn rebuild_ends_as_the_other_device_fails(seeds: Range<u64>) {
             });
             world.finish_rebuild();
         }
-        world.tally
+        world.told()
     };
     let tally = sum(seeds.map(run));
     assert!(tally.faults > 0, "{tally:?}");
@@ -292,7 +292,7 @@ pub fn rebuild_from_a_failing_device(seeds: Range<u64>) {
             }
             world.finish_rebuild();
         }
-        world.tally
+        world.told()
     };
     let tally = sum(seeds.map(run));
     assert!(tally.faults > 0 && tally.repaired > 0, "{tally:?}");
