@@ -211,9 +211,10 @@ def test_a_device_is_found_by_name_or_path(tmp_path: Path) -> None:
 
 def test_instances_of_dead_processes_are_removed(tmp_path: Path) -> None:
     (tmp_path / "proc" / "77").mkdir(parents=True)
-    names = ("wattio-77", "wattio-78", f"wattio-{os.getpid()}", "other-78")
+    own = f"wattio-{os.getpid()}"
+    names = ("wattio-77", "wattio-77-1", "wattio-78", "wattio-78-0", own, "other-78")
     for name in names:
         (tmp_path / "instances" / name).mkdir(parents=True)
     remove_stale(tmp_path, tmp_path / "proc")
     left = sorted(path.name for path in (tmp_path / "instances").iterdir())
-    assert left == ["other-78", "wattio-77"]
+    assert left == ["other-78", "wattio-77", "wattio-77-1"]

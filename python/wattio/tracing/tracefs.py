@@ -144,7 +144,8 @@ def dropped_in(stats: str) -> int:
 def remove_stale(root: Path, proc: Path = Path("/proc")) -> None:
     """Remove instances whose process is gone (it was killed)."""
     for path in root.glob(f"instances/{PREFIX}*"):
-        owner = path.name.removeprefix(PREFIX)
+        # A daemon numbers its own: wattio-<pid>-<n>.
+        owner = path.name.removeprefix(PREFIX).partition("-")[0]
         if owner == str(os.getpid()) or not (proc / owner).exists():
             with contextlib.suppress(OSError):
                 _remove(path)

@@ -1,19 +1,20 @@
-//! A separate instance in the kernel's tracing file system, `instances/wattio-<pid>`, so that the
-//! host's own tracing is not touched. It is removed when this is dropped; after `kill -9` it stays,
-//! still recording into its buffer, until a restore or the next start removes it.
+//! A separate instance in the kernel's tracing file system, `instances/wattio-<pid>-<n>` for the
+//! nth of this process, so that the host's own tracing is not touched. It is removed when this is
+//! dropped; after `kill -9` it stays, still recording into its buffer, until a restore or the next
+//! start removes it.
 
 use crate::Root;
 use rustix::fs::OFlags;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Where tracefs is mounted, on new and on old systems.
 const MOUNTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const PREFIX: &str = "wattio-";
-/// Instances are named by process, so a process has one.
-static IN_USE: AtomicBool = AtomicBool::new(false);
+/// How many instances this process has numbered.
+static NUMBERED: AtomicU32 = AtomicU32::new(0);
 
 /// An instance that records.
 #[derive(Debug)]
@@ -42,15 +43,11 @@ impl Instance {
                 MOUNTS[0]
             ));
         };
-        if IN_USE.swap(true, Ordering::SeqCst) {
-            return Err("only one tracepoint source can run in a process".to_owned());
-        }
         remove_stale(root);
-        let folder = format!("{mount}/instances/{PREFIX}{}", std::process::id());
-        if let Err(error) = fs::create_dir(root.path(&folder)) {
-            IN_USE.store(false, Ordering::SeqCst);
-            return Err(format!("{folder} cannot be made: {error}"));
-        }
+        let number = NUMBERED.fetch_add(1, Ordering::SeqCst);
+        let folder = format!("{mount}/instances/{PREFIX}{}-{number}", std::process::id());
+        fs::create_dir(root.path(&folder))
+            .map_err(|error| format!("{folder} cannot be made: {error}"))?;
         // From here on, dropping it removes the instance.
         let mut instance = Self { root: root.clone(), folder, pipe: None };
         instance.set("tracing_on", "0")?;
@@ -107,21 +104,28 @@ impl Drop for Instance {
         // An open pipe keeps the instance.
         self.pipe = None;
         remove(&self.root, &self.folder);
-        IN_USE.store(false, Ordering::SeqCst);
     }
 }
 
-/// Removes instances whose process is gone, and one left by an earlier process of our number: not
-/// to be called by a process that has one.
+/// Removes instances whose process is gone, and those left by an earlier process of our number.
 pub fn remove_stale(root: &Root) {
     for instances in MOUNTS.map(|mount| format!("{mount}/instances")) {
-        for name in root.list(&instances) {
-            let Some(owner) = name.strip_prefix(PREFIX) else { continue };
-            if owner == std::process::id().to_string() || !root.exists(&format!("/proc/{owner}")) {
-                remove(root, &format!("{instances}/{name}"));
-            }
+        for name in root.list(&instances).into_iter().filter(|name| is_stale(root, name)) {
+            remove(root, &format!("{instances}/{name}"));
         }
     }
+}
+
+/// Whether an instance is nobody's. One without a number was made by `wattio trace record`, or by a
+/// `wattiod` that had one instance only.
+fn is_stale(root: &Root, name: &str) -> bool {
+    let Some(owner) = name.strip_prefix(PREFIX) else { return false };
+    let (owner, number) = owner.split_once('-').unwrap_or((owner, ""));
+    if owner != std::process::id().to_string() {
+        return !root.exists(&format!("/proc/{owner}"));
+    }
+    // Ours are those that were numbered.
+    number.parse().map_or(true, |number: u32| number >= NUMBERED.load(Ordering::SeqCst))
 }
 
 /// Removes an instance. Where somebody else has it open it stays; the next start tries again.
@@ -136,20 +140,45 @@ fn remove(root: &Root, folder: &str) {
 mod tests {
     use super::*;
 
+    /// A folder where instances are made, as a tracefs has it; without the files of an instance.
+    fn tracefs(folder: &std::path::Path) -> Root {
+        let root = Root::new(folder);
+        fs::create_dir_all(root.path("/sys/kernel/tracing/instances")).unwrap();
+        root
+    }
+
     #[test]
     fn instances_of_the_dead_are_removed_and_others_are_left() {
         let folder = tempfile::tempdir().unwrap();
-        let root = Root::new(folder.path());
+        let root = tracefs(folder.path());
         let instances = root.path("/sys/kernel/tracing/instances");
-        for name in ["wattio-123", "wattio-456", "perf-1"] {
+        let own = std::process::id();
+        let earlier = [format!("wattio-{own}"), format!("wattio-{own}-{}", u32::MAX)];
+        let others = ["wattio-123", "wattio-123-0", "wattio-456", "wattio-456-1", "perf-1"];
+        for name in others.into_iter().chain(earlier.iter().map(String::as_str)) {
             fs::create_dir_all(instances.join(name)).unwrap();
         }
         fs::create_dir_all(root.path("/proc/456")).unwrap();
         // A folder is not a tracefs: its files are missing, so the start fails and cleans up.
         let error = Instance::start(&root, &["block/block_rq_issue"], "dev == 1", 64).unwrap_err();
         assert!(error.contains("tracing_on does not take \"0\""), "{error}");
-        assert_eq!(root.list("/sys/kernel/tracing/instances"), ["perf-1", "wattio-456"]);
+        let left = root.list("/sys/kernel/tracing/instances");
+        assert_eq!(left, ["perf-1", "wattio-456", "wattio-456-1"]);
         let error = Instance::start(&Root::new("/nowhere"), &[], "", 64).unwrap_err();
         assert!(error.contains("mount -t tracefs nodev /sys/kernel/tracing"), "{error}");
+    }
+
+    /// Two applications may each be told by tracepoints: their instances are two.
+    #[test]
+    fn a_second_instance_leaves_the_first_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = tracefs(folder.path());
+        let names = || root.list("/sys/kernel/tracing/instances");
+        let start = || Instance::start(&root, &[], "", 64).unwrap_err();
+        let number = NUMBERED.fetch_add(1, Ordering::SeqCst);
+        let first = format!("wattio-{}-{number}", std::process::id());
+        fs::create_dir_all(root.path(&format!("/sys/kernel/tracing/instances/{first}"))).unwrap();
+        assert!(start().contains(&format!("wattio-{}-", std::process::id())));
+        assert_eq!(names(), [first]);
     }
 }
