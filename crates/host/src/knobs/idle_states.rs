@@ -96,12 +96,19 @@ impl IdleStatesConfig {
     }
 }
 
-/// The switches of the idle states of a processor, and how long each takes to leave; not of the first,
-/// in which it polls.
+/// What the kernel calls the state in which a processor polls (`drivers/cpuidle/poll_state.c`). It is
+/// the first where there is one; on ARM and others the first is a real state.
+const POLLS: &str = "POLL";
+
+/// The switches of the idle states of a processor, and how long each takes to leave; not of the one in
+/// which it polls.
 fn states_of(root: &Root, cpu: u32) -> Result<Vec<(String, Seconds)>, String> {
     let folder = format!("{CPU_FOLDER}/cpu{cpu}/cpuidle");
     let mut found = Vec::new();
-    for state in root.list(&folder).iter().filter(|name| *name != "state0") {
+    let sleeps = |state: &&String| {
+        root.read(&format!("{folder}/{state}/name")).map_or(true, |name| name != POLLS)
+    };
+    for state in root.list(&folder).iter().filter(sleeps) {
         for file in files_of(STATES) {
             let path = file.file.replacen("{device}", &format!("cpu{cpu}"), 1);
             let path = path.replace("/*/", &format!("/{state}/"));

@@ -512,6 +512,7 @@ fn sleepy() -> Tree {
             [("0", "0"), ("2", "0"), ("10", "0"), ("133", "1")].iter().enumerate()
         {
             let file = |name: &str| format!("{CPU}/cpu{cpu}/cpuidle/state{state}/{name}");
+            tree.write(&file("name"), ["POLL", "C1", "C1E", "C6"][state]);
             tree.write(&file("latency"), latency);
             tree.write(&file("disable"), off);
         }
@@ -540,6 +541,12 @@ fn idle_states_are_shallow_at_full_speed_and_deep_while_saving() {
     assert_eq!(asked(deep, &slow), [pair(1, "0"), pair(2, "0")], "the deepest stays as it was");
     saving_conforms(&tree, both);
     assert_eq!(tree.read(&state(3)), "1");
+    // On ARM the first is a state like any other.
+    let arm = sleepy();
+    arm.write(&format!("{CPU}/cpu0/cpuidle/state0/name"), "WFI");
+    let mut knob = arm.knob(both, "[[group]]\nname = 'a'\ncores = '0'").unwrap();
+    let assignments = knob.assignments(&slow, &mut *arm.machine()).unwrap();
+    assert_eq!(values(&assignments)[0], (state(0).as_str(), "0"));
     let missing = |tree: &Tree, knob: &str, says: &str| {
         let message = tree.knob(&format!("kind = 'cpu.idle'{knob}"), GROUPS).err().unwrap();
         assert!(message.contains(says), "{message}");
