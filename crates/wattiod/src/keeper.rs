@@ -6,7 +6,7 @@
 //! and starts another if somebody killed it.
 
 use crate::log::log;
-use crate::pulse::Pulse;
+use crate::pulse::{MISSED_AFTER, Pulse};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal, setsid};
@@ -30,6 +30,17 @@ const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 /// How many looks in a row have to find the daemon stopped. What stops it for a moment, or stops the
 /// keeper too (a virtual machine that is paused), gives no two of them.
 const LOOKS_STOPPED: u32 = 2;
+
+/// How soon a daemon that is stopped while it holds the host back is ended.
+const ENDED_WITHIN_NS: i64 = 2_000_000_000;
+const _: () = {
+    let looks_ns = LOOKS_STOPPED as i64 * nanoseconds(LOOK_EVERY);
+    assert!(nanoseconds(MISSED_AFTER) + looks_ns < ENDED_WITHIN_NS);
+};
+
+const fn nanoseconds(span: Timespec) -> i64 {
+    span.tv_sec * 1_000_000_000 + span.tv_nsec
+}
 
 /// The keeper of this process. It ends when this is dropped.
 #[derive(Debug)]

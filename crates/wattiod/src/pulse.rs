@@ -12,7 +12,7 @@ use std::io;
 const NONE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 /// A pulse that stays away for so long is missed: half as long again as a window. A daemon whose
 /// windows are longer, or that waits for a drive, is looked at as one that is silent.
-const MISSED_AFTER: Timespec = Timespec { tv_sec: 0, tv_nsec: 750_000_000 };
+pub(crate) const MISSED_AFTER: Timespec = Timespec { tv_sec: 0, tv_nsec: 750_000_000 };
 
 /// One side's hold of the timer.
 #[derive(Debug)]
