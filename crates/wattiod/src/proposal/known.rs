@@ -47,10 +47,9 @@ pub struct Page {
     pub prefix: &'static str,
     /// Where it listens if nothing is said.
     pub port: u16,
-    /// The path of the page.
-    pub path: &'static str,
-    /// The other keys of the table `latency`.
-    pub keys: &'static str,
+    /// The paths of the page, with the other keys of the table `latency` for each: servers of other
+    /// versions have other names. The best comes first.
+    pub paths: &'static [(&'static str, &'static str)],
     /// The policy's settings.
     pub settings: &'static str,
     /// What is measured, and what is not.
@@ -66,8 +65,7 @@ pub const SERVERS: [Known; 19] = [
             options: &["listen-metrics-urls", "listen-client-urls"],
             prefix: "ETCD_",
             port: 2379,
-            path: "/metrics",
-            keys: "metric = \"etcd_disk_wal_fsync_duration_seconds\"\n",
+            paths: &[("/metrics", "metric = \"etcd_disk_wal_fsync_duration_seconds\"\n")],
             settings: "plf = 0.2",
             measured: "fsyncs of the write-ahead log, which each write to the cluster waits for; \
                        not the time in raft and in the network",
@@ -80,10 +78,20 @@ pub const SERVERS: [Known; 19] = [
             options: &["address"],
             prefix: "MINIO_",
             port: 9000,
-            path: "/minio/v2/metrics/cluster",
-            // Its page is renewed each 10 s at most, and the window must be longer than it is old.
-            keys: "metric = \"minio_s3_requests_ttfb_seconds_distribution\"\n\
-                   labels = { api = \"getobject\" }\ninterval = \"1 s\"\n",
+            // The second's page is renewed each 10 s at most, and the window must be longer than it is
+            // old.
+            paths: &[
+                (
+                    "/minio/metrics/v3/api/requests",
+                    "metric = \"minio_api_requests_ttfb_seconds_distribution\"\n\
+                     labels = { name = \"GetObject\" }\ninterval = \"1 s\"\n",
+                ),
+                (
+                    "/minio/v2/metrics/cluster",
+                    "metric = \"minio_s3_requests_ttfb_seconds_distribution\"\n\
+                     labels = { api = \"getobject\" }\ninterval = \"1 s\"\n",
+                ),
+            ],
             settings: "plf = 0.3, window = 10.0",
             measured: "the time to the first byte of S3 reads, with a mean as good as the page's \
                        buckets are narrow; the page must be open to this host \
@@ -158,16 +166,21 @@ const fn devices(name: &'static str, comms: &'static [&'static str]) -> Known {
 /// The addresses at which a server may show its page, as its command line and its environment have
 /// them, and where it listens if nothing is said; each once. Those that are encrypted are left out.
 #[must_use]
-pub fn addresses(page: &Page, arguments: &[String], variables: &[String]) -> Vec<String> {
+pub fn addresses(
+    page: &Page,
+    path: &str,
+    arguments: &[String],
+    variables: &[String],
+) -> Vec<String> {
     let mut found = Vec::new();
     for option in page.options {
         let variable = format!("{}{}=", page.prefix, option.replace('-', "_").to_uppercase());
         let set = variables.iter().filter_map(|text| text.strip_prefix(&variable));
         for value in given(option, arguments).into_iter().chain(set) {
-            found.extend(value.split(',').filter_map(|place| address(place.trim(), page)));
+            found.extend(value.split(',').filter_map(|place| address(place.trim(), path)));
         }
     }
-    found.push(format!("http://127.0.0.1:{}{}", page.port, page.path));
+    found.push(format!("http://127.0.0.1:{}{path}", page.port));
     let mut seen = std::collections::BTreeSet::new();
     found.retain(|address| seen.insert(address.clone()));
     found
@@ -188,7 +201,7 @@ fn given<'a>(option: &str, arguments: &'a [String]) -> Vec<&'a str> {
 }
 
 /// The page of a server that listens at `place`: `http://0.0.0.0:2379`, `10.0.0.1:9000`, `:9000`.
-fn address(place: &str, page: &Page) -> Option<String> {
+fn address(place: &str, path: &str) -> Option<String> {
     let place = place.strip_prefix("http://").unwrap_or(place);
     if place.contains("://") {
         return None;
@@ -199,7 +212,7 @@ fn address(place: &str, page: &Page) -> Option<String> {
         "" | "*" | "0.0.0.0" | "[::]" => "127.0.0.1",
         host => host,
     };
-    Some(format!("http://{host}:{port}{}", page.path))
+    Some(format!("http://{host}:{port}{path}"))
 }
 
 #[cfg(test)]
@@ -232,21 +245,22 @@ mod tests {
     fn addresses_come_from_the_command_line_and_the_environment() {
         let etcd = page_of("etcd");
         let usual = "http://127.0.0.1:2379/metrics";
-        assert_eq!(addresses(&etcd, &[], &[]), [usual]);
+        assert_eq!(addresses(&etcd, "/metrics", &[], &[]), [usual]);
         let arguments = texts(&[
             "/usr/bin/etcd",
             "--listen-client-urls",
             "https://10.0.0.1:2379,http://0.0.0.0:12379",
             "-listen-metrics-urls=http://[::1]:2381/",
         ]);
-        let found = addresses(&etcd, &arguments, &[]);
+        let found = addresses(&etcd, "/metrics", &arguments, &[]);
         let metrics = "http://[::1]:2381/metrics";
         assert_eq!(found, [metrics, "http://127.0.0.1:12379/metrics", usual]);
         let variables = texts(&["PATH=/bin", "ETCD_LISTEN_CLIENT_URLS=http://localhost:2379"]);
-        let found = addresses(&etcd, &[], &variables);
+        let found = addresses(&etcd, "/metrics", &[], &variables);
         assert_eq!(found, ["http://localhost:2379/metrics", usual]);
         let minio = page_of("minio");
-        let found = addresses(&minio, &texts(&["minio", "server", "--address", ":9001"]), &[]);
+        let arguments = texts(&["minio", "server", "--address", ":9001"]);
+        let found = addresses(&minio, "/minio/v2/metrics/cluster", &arguments, &[]);
         assert_eq!(found[0], "http://127.0.0.1:9001/minio/v2/metrics/cluster");
     }
 
@@ -256,14 +270,18 @@ mod tests {
         for argument in
             ["--listen-client-urls", "--listen-client-urlsx=a:1", "--listen-client-urls=a"]
         {
-            assert_eq!(addresses(&etcd, &texts(&[argument]), &[]).len(), 1, "{argument}");
+            assert_eq!(
+                addresses(&etcd, "/metrics", &texts(&[argument]), &[]).len(),
+                1,
+                "{argument}"
+            );
         }
     }
 
     proptest! {
         #[test]
         fn no_text_panics(words in proptest::collection::vec("(-{0,2}address[ =]?)?\\PC{0,12}", 0..5)) {
-            prop_assert!(!addresses(&page_of("minio"), &words, &words).is_empty());
+            prop_assert!(!addresses(&page_of("minio"), "/m", &words, &words).is_empty());
         }
     }
 }

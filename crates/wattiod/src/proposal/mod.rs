@@ -186,14 +186,20 @@ fn page_of(
     findings: &mut Vec<Finding>,
 ) -> Option<Measured> {
     let mut seen = BTreeSet::new();
-    for &pid in &server.pids {
-        let arguments = processes::arguments(root, pid);
-        for url in known::addresses(page, &arguments, &processes::variables(root, pid)) {
-            let table = format!("kind = \"prometheus\"\nurl = {}\n{}", quoted(&url), page.keys);
-            if seen.insert(url.clone()) && answers(root, &url, &table, findings) {
-                let (what, settings) = (page.measured.to_owned(), page.settings.to_owned());
-                return Some(Measured { what, table, settings });
-            }
+    let asked = server.pids.iter().flat_map(|&pid| {
+        let (arguments, variables) =
+            (processes::arguments(root, pid), processes::variables(root, pid));
+        let of_path = move |(path, keys): &(&str, &'static str)| {
+            let urls = known::addresses(page, path, &arguments, &variables);
+            urls.into_iter().map(|url| (url, *keys)).collect::<Vec<_>>()
+        };
+        page.paths.iter().flat_map(of_path)
+    });
+    for (url, keys) in asked {
+        let table = format!("kind = \"prometheus\"\nurl = {}\n{keys}", quoted(&url));
+        if seen.insert(url.clone()) && answers(root, &url, &table, findings) {
+            let (what, settings) = (page.measured.to_owned(), page.settings.to_owned());
+            return Some(Measured { what, table, settings });
         }
     }
     None

@@ -107,6 +107,29 @@ fn a_page_that_lacks_the_metric_gives_way_to_the_devices() {
     assert!(!tried.ok, "{tried:?}");
 }
 
+/// Releases differ: the page of version 3 is asked for first.
+#[test]
+fn minio_is_read_by_the_page_that_it_has() {
+    const V3: &str = "# TYPE minio_api_requests_ttfb_seconds_distribution counter\n\
+        minio_api_requests_ttfb_seconds_distribution{le=\"+Inf\",name=\"GetObject\",type=\"s3\"} 9\n\
+        minio_api_requests_ttfb_seconds_distribution{le=\"0.050\",name=\"GetObject\",type=\"s3\"} 8\n\
+        minio_api_requests_ttfb_seconds_distribution{le=\"+Inf\",name=\"PutObject\",type=\"s3\"} 2\n";
+    const V2: &str = "# TYPE minio_s3_requests_ttfb_seconds_distribution gauge\n\
+        minio_s3_requests_ttfb_seconds_distribution{api=\"getobject\",le=\"0.05\"} 8\n\
+        minio_s3_requests_ttfb_seconds_distribution{api=\"getobject\",le=\"+Inf\"} 9\n";
+    for (text, path, label) in [
+        (V3, "/minio/metrics/v3/api/requests", ("name", "GetObject")),
+        (V2, "/minio/v2/metrics/cluster", ("api", "getobject")),
+    ] {
+        let (host, place) = (Host::new(), page(text));
+        host.process(9, "minio", &["minio", "server", "--address", &place], "/");
+        let (config, text) = host.propose(None);
+        let Some(LatencyConfig::Prometheus(latency)) = &config.latency else { panic!("{text}") };
+        assert_eq!(latency.url, format!("http://{place}{path}"));
+        assert_eq!(latency.labels[label.0], label.1);
+    }
+}
+
 #[test]
 fn a_control_group_that_others_share_is_left_alone() {
     let host = Host::new();
