@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from page.chromium import Chromium, executable
+from page.examples import example
 
 pytestmark = [
     pytest.mark.system,
     pytest.mark.skipif(executable() is None, reason="needs the Debian package chromium"),
 ]
 
-ROOT = Path(__file__).parents[2]
 Serve = Callable[..., str]
 
 
@@ -30,17 +30,6 @@ Serve = Callable[..., str]
 def server() -> Path:
     """The example that serves a made-up, changing status."""
     return example("page")
-
-
-def example(name: str) -> Path:
-    """An example of the workspace, built."""
-    command = ["cargo", "build", "--quiet", "--locked", "--workspace", "--example", name]
-    built = subprocess.run(
-        [*command, "--message-format=json"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
-    )
-    messages = map(json.loads, built.stdout.splitlines())
-    paths = [message.get("executable") for message in messages if message.get("executable")]
-    return Path(paths[-1])
 
 
 @pytest.fixture

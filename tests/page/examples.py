@@ -1,0 +1,20 @@
+"""The examples of the workspace that serve page and metrics of the programs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def example(name: str) -> Path:
+    """An example of the workspace, built."""
+    command = ["cargo", "build", "--quiet", "--locked", "--workspace", "--example", name]
+    built = subprocess.run(
+        [*command, "--message-format=json"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
+    )
+    messages = map(json.loads, built.stdout.splitlines())
+    paths = [message.get("executable") for message in messages if message.get("executable")]
+    return Path(paths[-1])
