@@ -3,7 +3,7 @@
 
 use crate::Root;
 use crate::kept_files::KeptFiles;
-use crate::knobs::power_cap::{package_limits, watts};
+use crate::knobs::power_cap::{chip_limits, package_limits, watts};
 use serde::Deserialize;
 use wattio_governor::Guard;
 use wattio_units::{Seconds, Watts};
@@ -66,8 +66,8 @@ impl Guard for MdArrays {
     }
 }
 
-/// RAPL's limits: full speed while somebody else holds a processor package below the limit that was
-/// found, as then full speed is not what it was, and a latency says nothing of it.
+/// RAPL's limits and the caps of hwmon chips: full speed while somebody else holds a processor
+/// package below the limit that was found, as then full speed is not what it was, and a latency says nothing of it.
 #[derive(Debug)]
 pub struct PowerLimits {
     files: KeptFiles,
@@ -76,7 +76,7 @@ pub struct PowerLimits {
     own: Option<Watts>,
 }
 
-/// A package's limit as it was found.
+/// A limit as it was found.
 #[derive(Debug)]
 struct Limit {
     name: String,
@@ -88,16 +88,21 @@ struct Limit {
 const LIMIT_TOLERANCE: f64 = 0.01;
 
 impl PowerLimits {
-    /// Looks at all packages under `root`, and takes for granted what it finds and what our own knob
+    /// Looks at all packages and chips under `root`, and takes for granted what it finds and what our own knob
     /// sets.
     #[must_use]
     pub fn new(root: &Root, own: Option<Watts>) -> Self {
-        let found = package_limits(root).into_iter().filter_map(|limit| {
-            // A limit of 0 is none.
-            let found = limit.now(root).filter(|found| *found > Watts(0.0))?;
-            Some(Limit { name: limit.name, path: limit.path, found })
-        });
-        Self { files: KeptFiles::new(root), limits: found.collect(), own }
+        let packages = package_limits(root).into_iter();
+        let packages = packages.map(|limit| (limit.now(root), limit.name, limit.path));
+        let chips = chip_limits(root).into_iter();
+        let chips = chips.map(|limit| (limit.now(root), limit.name, limit.path));
+        // A limit of 0 is none.
+        let stands = |(found, name, path): (Option<Watts>, _, _)| {
+            let found = found.filter(|found| *found > Watts(0.0))?;
+            Some(Limit { name, path, found })
+        };
+        let limits = packages.chain(chips).filter_map(stands).collect();
+        Self { files: KeptFiles::new(root), limits, own }
     }
 }
 
@@ -225,6 +230,32 @@ mod tests {
         assert_eq!(told, "somebody limits package-0 to 60 W; it was 150 W");
         fs::remove_dir_all(root.path(zone)).unwrap();
         assert_eq!(guard.problem(Seconds(0.0)), None);
+    }
+
+    #[test]
+    fn a_chips_cap_that_somebody_lowers_is_trouble_and_a_graphics_cards_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let cap = |chip: u32| root.path(&format!("/sys/class/hwmon/hwmon{chip}/power1_cap"));
+        for (chip, name, class) in
+            [(0, "amd_hsmp_hwmon", None), (1, "amdgpu", Some("0x030000")), (2, "power_meter", None)]
+        {
+            let folder = cap(chip).parent().unwrap().to_owned();
+            fs::create_dir_all(folder.join("device")).unwrap();
+            fs::write(folder.join("name"), name).unwrap();
+            if let Some(class) = class {
+                fs::write(folder.join("device/class"), class).unwrap();
+            }
+            fs::write(cap(chip), "225000000").unwrap();
+        }
+        let mut guard = PowerLimits::new(&root, Some(Watts(150.0)));
+        fs::write(cap(0), "150000000").unwrap();
+        fs::write(cap(1), "100000000").unwrap();
+        fs::write(cap(2), "100000000").unwrap();
+        assert_eq!(guard.problem(Seconds(0.0)), None, "our own, a card's, the host's");
+        fs::write(cap(0), "120000000").unwrap();
+        let told = guard.problem(Seconds(0.0)).unwrap();
+        assert_eq!(told, "somebody limits amd_hsmp_hwmon/power1 to 120 W; it was 225 W");
     }
 
     #[test]

@@ -167,12 +167,21 @@ fn two_valued(root: &Root, topology: &Topology) -> Vec<Finding> {
 
 /// Whether somebody limits what the processors draw.
 fn limits(root: &Root) -> Vec<Finding> {
-    let told = |limit: power_cap::PackageLimit| {
-        let now = limit.now(root)?;
-        let text = format!("{} may draw {now} for long ({})", limit.name, limit.path);
-        Some(Finding::new("power limit", true, text))
+    let told = |name: &str, now: Option<_>, path: &str| {
+        Some(Finding::new(
+            "power limit",
+            true,
+            format!("{name} may draw {} for long ({path})", now?),
+        ))
     };
-    power_cap::package_limits(root).into_iter().filter_map(told).collect()
+    let packages = power_cap::package_limits(root).into_iter();
+    let packages = packages.filter_map(|l| told(&l.name, l.now(root), &l.path));
+    let chips = power_cap::chip_limits(root).into_iter();
+    let chip = |l: power_cap::ChipLimit| {
+        let name = format!("{} (hwmon = \"{}\")", l.name, l.chip);
+        told(&name, l.now(root), &l.path)
+    };
+    packages.chain(chips.filter_map(chip)).collect()
 }
 
 fn cpusets(root: &Root) -> Finding {
@@ -379,6 +388,27 @@ mod tests {
         assert!(frequency.contains(says), "{frequency}");
         assert!(told("knob cpu.turbo").ok && !told("knob cpu.epp").ok, "{findings:?}");
         assert!(told("knob power.cap").text.contains("no RAPL"));
+    }
+
+    #[test]
+    fn caps_of_a_chip_are_listed_by_the_name_that_the_knob_takes() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        for (path, text) in [
+            ("devices/system/cpu/present", "0"),
+            ("class/hwmon/hwmon2/name", "amd_hsmp_hwmon"),
+            ("class/hwmon/hwmon2/power1_cap", "225000000"),
+            ("class/hwmon/hwmon2/power1_cap_max", "240000000"),
+        ] {
+            let path = root.path(&format!("/sys/{path}"));
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let findings = examine(&root, None);
+        let told = |what: &str| findings.iter().find(|finding| finding.what == what).unwrap();
+        assert!(told("knob power.cap").ok, "{findings:?}");
+        let listed = "amd_hsmp_hwmon/power1 (hwmon = \"amd_hsmp_hwmon\") may draw 225 W";
+        assert!(told("power limit").text.starts_with(listed), "{findings:?}");
     }
 
     #[test]

@@ -146,7 +146,7 @@ pub struct SafetyConfig {
     /// Whether a Linux software RAID that lacks a disk forces full speed. Default: `true`.
     pub md_arrays: bool,
     /// Whether full speed is forced while somebody else holds a processor package below the power
-    /// limit (RAPL) found at the start. Default: `true`.
+    /// limit (RAPL) found at the start, or the cap of a processor's hwmon chip. Default: `true`.
     pub power_limits: bool,
     /// Further checks.
     #[serde(rename = "check")]

@@ -17,6 +17,9 @@ pub(super) const NAME: &str = "power.cap";
 
 const FOLDER: &str = "/sys/class/powercap";
 const HWMON: &str = "/sys/class/hwmon";
+/// The chip of ACPI's meter, whose cap is the whole host's: each look at it asks the firmware, which
+/// may take long.
+const ACPI_METER: &str = "power_meter";
 /// The units of RAPL's limits are at least this fine (Intel SDM 14.10.1: 1/8 W).
 const STEP: Watts = Watts(0.125);
 
@@ -27,8 +30,8 @@ pub struct PowerCapConfig {
     /// The most that each package, or the `hwmon` chip, may draw while saving. Allowed: a power
     /// above 0 W, within the host's limits.
     pub limit: Watts,
-    /// A hwmon chip whose caps are set instead of RAPL's. Allowed: a name that `wattiod doctor`
-    /// lists.
+    /// A hwmon chip whose caps are set instead of RAPL's. Allowed: the name of a chip, such as
+    /// `amd_hsmp_hwmon`, of which `wattiod doctor` lists a power limit.
     #[serde(default)]
     pub hwmon: Option<String>,
     /// Must be `true` if some processors under the cap are in no group: those get slower too.
@@ -69,6 +72,59 @@ pub fn package_limits(root: &Root) -> Vec<PackageLimit> {
     root.list(FOLDER).into_iter().filter_map(limit).collect()
 }
 
+/// A cap of a hwmon chip.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChipLimit {
+    /// The chip's name, for the key `hwmon`: `amd_hsmp_hwmon`.
+    pub chip: String,
+    /// The cap's name: `amd_hsmp_hwmon/power1`.
+    pub name: String,
+    /// The file of the cap.
+    pub path: String,
+    /// Whether it is no processor's: a graphics card's, an accelerator's, the whole host's.
+    is_others: bool,
+}
+
+/// The caps of hwmon chips of processors.
+#[must_use]
+pub fn chip_limits(root: &Root) -> Vec<ChipLimit> {
+    caps(root).into_iter().filter(|cap| !cap.is_others).collect()
+}
+
+fn caps(root: &Root) -> Vec<ChipLimit> {
+    let mut found = Vec::new();
+    for chip in root.list(HWMON) {
+        let folder = format!("{HWMON}/{chip}");
+        let Ok(chip) = root.read(&format!("{folder}/name")) else { continue };
+        // Base classes 03 and 12 of PCI: display controllers, processing accelerators.
+        let class = root.read(&format!("{folder}/device/class")).unwrap_or_default();
+        let is_card = class.starts_with("0x03") || class.starts_with("0x12");
+        let is_others = is_card || chip == ACPI_METER;
+        for file in root.list(&folder) {
+            let Some(power) = file.strip_suffix("_cap") else { continue };
+            let number = power.strip_prefix("power").unwrap_or_default();
+            if number.parse::<u32>().is_ok() {
+                let (name, path) = (format!("{chip}/{power}"), format!("{folder}/{file}"));
+                found.push(ChipLimit { chip: chip.clone(), name, path, is_others });
+            }
+        }
+    }
+    found
+}
+
+impl ChipLimit {
+    /// The limit now.
+    #[must_use]
+    pub fn now(&self, root: &Root) -> Option<Watts> {
+        root.read(&self.path).ok().as_deref().and_then(watts)
+    }
+
+    /// The `min` or `max` that it takes, where the host tells.
+    fn bound(&self, root: &Root, what: &str) -> Option<Watts> {
+        root.read(&format!("{}_{what}", self.path)).ok().as_deref().and_then(watts)
+    }
+}
+
 impl PackageLimit {
     /// The limit now.
     #[must_use]
@@ -95,11 +151,20 @@ pub(crate) fn watts(text: &str) -> Option<Watts> {
 }
 
 impl PowerCapConfig {
-    /// As low as the host lets it be.
+    /// As low as the host lets it be: by RAPL, or else by the first chip that has caps.
     pub(super) fn lowest(root: &Root) -> Self {
-        let least = package_limits(root).into_iter().filter_map(|limit| limit.bound(root, "min"));
-        let least = least.map(|least| least.0).fold(1.0, f64::max);
-        Self { limit: Watts(least), hwmon: None, accept_others: false }
+        let (packages, chips) = (package_limits(root), chip_limits(root));
+        let first = chips.first().filter(|_| packages.is_empty()).map(|cap| cap.chip.clone());
+        let least: Vec<_> = match &first {
+            Some(first) => {
+                let own = chips.iter().filter(|cap| cap.chip == *first);
+                own.filter_map(|cap| cap.bound(root, "min")).collect()
+            }
+            None => packages.iter().filter_map(|limit| limit.bound(root, "min")).collect(),
+        };
+        let least = least.into_iter().map(|least| least.0).fold(1.0, f64::max);
+        let limit = Watts((least / STEP.0).ceil() * STEP.0);
+        Self { limit, hwmon: first, accept_others: false }
     }
 
     pub(super) fn open(&self, root: &Root, topology: &Topology, groups: &[Group]) -> Opened {
@@ -157,27 +222,23 @@ impl PowerCapConfig {
         topology: &Topology,
         groups: &[Group],
     ) -> Result<Vec<Place>, String> {
-        let named = |name: &String| {
-            root.read(&format!("{HWMON}/{name}/name")).is_ok_and(|found| found == chip)
-        };
-        let (mut places, mut found_any) = (Vec::new(), false);
-        for folder in root.list(HWMON).into_iter().filter(named) {
-            let folder = format!("{HWMON}/{folder}");
-            let is_cap = |name: &String| {
-                let number = name.strip_prefix("power").and_then(|n| n.strip_suffix("_cap"));
-                number.is_some_and(|number| number.parse::<u32>().is_ok())
-            };
-            for name in root.list(&folder).into_iter().filter(is_cap) {
-                found_any = true;
-                let path = format!("{folder}/{name}");
-                check_others(&path, &topology.online, groups, self.accept_others)?;
-                let bound = |what| root.read(&format!("{path}_{what}")).ok();
-                let bound = |what| bound(what).as_deref().and_then(watts);
-                places.extend(self.place(root, &path, bound("min"), bound("max"))?);
-            }
+        let caps = caps(root);
+        let own: Vec<_> = caps.iter().filter(|cap| cap.chip == chip).collect();
+        if own.is_empty() {
+            let mut there: Vec<_> = caps.into_iter().map(|cap| cap.chip).collect();
+            there.dedup();
+            let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
+            return Err(format!(
+                "{HWMON} has no chip {chip:?} with a powerN_cap; chips with one: {there}"
+            ));
         }
-        let missing = || format!("{HWMON} has no chip {chip:?} with a powerN_cap");
-        found_any.then_some(places).ok_or_else(missing)
+        let mut places = Vec::new();
+        for cap in own {
+            check_others(&cap.path, &topology.online, groups, self.accept_others)?;
+            let (least, most) = (cap.bound(root, "min"), cap.bound(root, "max"));
+            places.extend(self.place(root, &cap.path, least, most)?);
+        }
+        Ok(places)
     }
 
     /// The limit in one file, unless it is lower already.
