@@ -109,6 +109,20 @@ impl Group {
     }
 }
 
+/// The processors of two applications that are threads of a physical core of which each has some:
+/// what one does slows the other, and neither law sees it.
+#[must_use]
+pub fn split_between(one: &[Group], other: &[Group], topology: &Topology) -> Cpus {
+    let cores = |groups: &[Group]| {
+        groups.iter().fold(Cpus::default(), |cores, group| cores.or(&group.cores()))
+    };
+    let (one, other) = (cores(one), cores(other));
+    let beside = |own: &Cpus, others: &Cpus| -> Cpus {
+        own.iter().filter(|&cpu| topology.siblings(cpu).meets(others)).collect()
+    };
+    beside(&one, &other).or(&beside(&other, &one))
+}
+
 /// Finds the groups' cores on the host.
 ///
 /// The order of staying: node by node, within a node physical core by physical core, so that whole
@@ -274,6 +288,18 @@ mod tests {
         );
         let message = resolve(&[GroupConfig { cores_min: 5, ..both[1].clone() }], &topology);
         assert!(message.unwrap_err().to_string().contains("the group's 4"));
+    }
+
+    #[test]
+    fn cores_whose_threads_two_applications_have_are_found() {
+        let topology = topology();
+        let groups = |cores: &str| resolve(&[group("a", cores)], &topology).unwrap();
+        let split = |one: &str, other: &str| {
+            split_between(&groups(one), &groups(other), &topology).to_string()
+        };
+        assert_eq!(split("0-1", "3-5"), "0-1,4-5");
+        assert_eq!(split("0-3", "4-7"), "0-7");
+        assert_eq!(split("0,4", "1,5"), "", "whole cores");
     }
 
     #[test]

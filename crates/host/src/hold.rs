@@ -3,8 +3,11 @@
 
 use crate::lock::{Lock, LockError};
 use crate::{LinuxMachine, Root};
+use std::collections::BTreeSet;
 use std::path::Path;
-use wattio_governor::{FileStore, RestorableWriter, Restored, SnapshotError, Unrestored};
+use wattio_governor::{
+    FileStore, RestorableWriter, Restored, SnapshotError, SnapshotStore, Unrestored,
+};
 
 /// The locks of a program that acts: on the host, and on the folder of its snapshot.
 #[derive(Debug)]
@@ -30,6 +33,15 @@ const SNAPSHOT: &str = "snapshot.json";
 #[must_use]
 pub fn is_held(folder: &Path) -> bool {
     folder.join(SNAPSHOT).exists()
+}
+
+/// The knobs whose old values wait there for their restore.
+///
+/// # Errors
+/// [`SnapshotError`] when they cannot be read: only root may read root's.
+pub fn knobs_held(folder: &Path) -> Result<BTreeSet<String>, SnapshotError> {
+    let snapshot = FileStore::new(folder.join(SNAPSHOT)).load()?;
+    Ok(snapshot.into_iter().flat_map(|held| held.saved).map(|saved| saved.knob).collect())
 }
 
 /// Takes over a machine: restores what an earlier run left in the folder, and is ready to write then.

@@ -16,7 +16,7 @@ use wattio_governor::{
 use wattio_host::config::{Application, CORE_KNOBS, DaemonConfig, PolicyConfig, SafetyConfig};
 use wattio_host::groups::{self, Group};
 use wattio_host::guards::{FileCheck, MdArrays, PowerLimits};
-use wattio_host::knobs::{KnobConfig, drive_sleep, limited, turbo};
+use wattio_host::knobs::{KnobConfig, KnobOpenError, drive_sleep, limited, turbo};
 use wattio_host::ledger::{self, Ledger, with_power};
 use wattio_host::sources::power::MeterConfig;
 use wattio_host::sources::queued;
@@ -83,11 +83,18 @@ pub fn assemble(
         let open = Opened::of(application, is_first, groups, config, &host, &around);
         opened.push(open.map_err(|error| of_application(&application, error))?);
     }
+    let mut warnings = split_cores(config, &host.groups, &host.topology);
     // After the sources: one of background work takes the limits it finds for those of the operator.
     let actuator = match writer {
         None => None,
         Some(writer) => {
-            let knobs = open_knobs(config, around.root, &host.topology, &host.groups)?;
+            let (mut absent, topology, groups) = (Vec::new(), &host.topology, &host.groups);
+            let knobs = open_knobs(config, |knob| {
+                knob.open_at_start(around.root, topology, groups, &mut absent)
+            })?;
+            let later =
+                |message| format!("cpu.cpuset: {message} It is looked for every few seconds");
+            warnings.extend(absent.into_iter().map(later));
             Some(Actuator { knobs, writer })
         }
     };
@@ -98,7 +105,38 @@ pub fn assemble(
     let all = opened.into_iter().zip(machines);
     let mut all = all.map(|(opened, machine)| opened.governed(config, machine, is_shared, &around));
     let first = all.next().ok_or_else(|| BadInput::new("latency: is missing"))?;
-    Ok(Daemon::new(first, all.collect()))
+    let mut daemon = Daemon::new(first, all.collect());
+    for message in warnings {
+        daemon.tell(Severity::Warning, message, around.clock.utc_ns());
+    }
+    Ok(daemon)
+}
+
+/// What to say of physical cores that applications share; `groups` are those of all applications, in
+/// their order.
+pub(crate) fn split_cores(
+    config: &DaemonConfig,
+    groups: &[Group],
+    topology: &Topology,
+) -> Vec<String> {
+    let mut earlier: Vec<(&str, &[Group])> = Vec::new();
+    let (mut left, mut found) = (groups, Vec::new());
+    for application in config.applications() {
+        let (own, rest) = left.split_at(application.groups.len().min(left.len()));
+        left = rest;
+        let name = application.name.unwrap_or_default();
+        for (other, others) in &earlier {
+            let cpus = groups::split_between(others, own, topology);
+            if !cpus.is_empty() {
+                found.push(format!(
+                    "applications {other} and {name} share physical cores (processors {cpus}), so each \
+                     slows the other and neither law sees it: give whole cores to one"
+                ));
+            }
+        }
+        earlier.push((name, own));
+    }
+    found
 }
 
 /// Whether a daemon of this configuration fits the host as it is now. Nothing is taken over or
@@ -110,7 +148,7 @@ pub fn check_fits(source: &Source, mode: Mode, root: &Root) -> Result<(), BadInp
     let config = &source.config;
     let host = HostParts::find(source, mode, root)?;
     if mode == Mode::Run {
-        open_knobs(config, root, &host.topology, &host.groups)?;
+        open_knobs(config, |knob| knob.open(root, &host.topology, &host.groups))?;
     }
     let mut period = None;
     for (application, groups) in host.applications(config) {
@@ -456,17 +494,14 @@ impl Controllable {
 
 fn open_knobs(
     config: &DaemonConfig,
-    root: &Root,
-    topology: &Topology,
-    groups: &[Group],
+    mut open: impl FnMut(&KnobConfig) -> Result<Box<dyn Knob>, KnobOpenError>,
 ) -> Result<Vec<Box<dyn Knob>>, BadInput> {
     if config.knobs.is_empty() {
         return Err(BadInput::new(
             "knob: there is none, so there is nothing to turn; add a [[knob]], or use observe",
         ));
     }
-    let open = |knob: &KnobConfig| knob.open(root, topology, groups).map_err(BadInput::new);
-    config.knobs.iter().map(open).collect()
+    config.knobs.iter().map(|knob| open(knob).map_err(BadInput::new)).collect()
 }
 
 /// The knobs whose order is measured: one application's, as the meter is the host's.

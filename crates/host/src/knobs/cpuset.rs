@@ -23,6 +23,9 @@ pub(super) const NAME: &str = "cpu.cpuset";
 #[serde(deny_unknown_fields)]
 pub struct CpusetConfig {}
 
+/// What becomes of a control group that is not there.
+type Absent<'a> = dyn FnMut(String) -> Result<(), String> + 'a;
+
 /// The control groups of all groups of cores.
 struct CpusetKnob {
     root: Root,
@@ -40,11 +43,29 @@ struct Set {
 
 impl CpusetConfig {
     pub(super) fn open(&self, root: &Root, groups: &[Group]) -> Opened {
+        self.open_with(root, groups, &mut Err)
+    }
+
+    /// As `open`, but a control group that is not there is only told of: it is found when its
+    /// service starts.
+    pub(super) fn open_at_start(
+        &self,
+        root: &Root,
+        groups: &[Group],
+        absent: &mut Vec<String>,
+    ) -> Opened {
+        self.open_with(root, groups, &mut |message| {
+            absent.push(message);
+            Ok(())
+        })
+    }
+
+    fn open_with(&self, root: &Root, groups: &[Group], absent: &mut Absent<'_>) -> Opened {
         let cgroups = Cgroups::find(root);
         let mut sets = Vec::new();
         for group in groups {
             let set = match &group.cgroup {
-                Some(cgroup) => Some(Set::open(root, &cgroups, group, cgroup)?),
+                Some(cgroup) => Some(Set::open(root, &cgroups, group, cgroup, absent)?),
                 None => None,
             };
             sets.push(set);
@@ -57,25 +78,32 @@ impl CpusetConfig {
 }
 
 impl Set {
-    fn open(root: &Root, cgroups: &Cgroups, group: &Group, cgroup: &str) -> Result<Self, String> {
+    fn open(
+        root: &Root,
+        cgroups: &Cgroups,
+        group: &Group,
+        cgroup: &str,
+        absent: &mut Absent<'_>,
+    ) -> Result<Self, String> {
         let found = cgroups.folder("cpuset", cgroup);
         let found = found.ok_or("no hierarchy of control groups is mounted")?;
         let folder = found.path.trim_end_matches('/').to_owned();
-        if !root.exists(&folder) {
-            return Err(format!("{folder} is not there; does the service of {cgroup} run?"));
-        }
         let parent = folder.rsplit_once('/').map_or("", |(parent, _)| parent);
-        let own = root.read(&format!("{folder}/{FILE}")).map_err(|error| {
-            format!(
-                "{folder}/{FILE}: {error}; switch the controller on with \
-                 \"echo +cpuset > {parent}/cgroup.subtree_control\", or with AllowedCPUs= in the \
-                 service's unit"
-            )
-        })?;
-        if own.is_empty() && !found.unified {
-            return Err(format!(
-                "{folder}/{FILE} is empty and could not be put back; give it cores first"
-            ));
+        if root.exists(&folder) {
+            let own = root.read(&format!("{folder}/{FILE}")).map_err(|error| {
+                format!(
+                    "{folder}/{FILE}: {error}; switch the controller on with \
+                     \"echo +cpuset > {parent}/cgroup.subtree_control\", or with AllowedCPUs= in the \
+                     service's unit"
+                )
+            })?;
+            if own.is_empty() && !found.unified {
+                return Err(format!(
+                    "{folder}/{FILE} is empty and could not be put back; give it cores first"
+                ));
+            }
+        } else {
+            absent(format!("{folder} is not there; does the service of {cgroup} run?"))?;
         }
         check_parent(root, parent, &group.cores())?;
         Ok(Self { folder, unified: found.unified, below: BTreeMap::new() })

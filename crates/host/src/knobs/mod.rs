@@ -161,6 +161,23 @@ impl KnobConfig {
         opened.map_err(|message| KnobOpenError { knob: self.name(), message })
     }
 
+    /// As [`Self::open`], for a daemon that starts: what only comes with a service that is down now
+    /// is told of in `absent` and found later, so that a daemon may start before what it governs.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
+    pub fn open_at_start(
+        &self,
+        root: &Root,
+        topology: &Topology,
+        groups: &[Group],
+        absent: &mut Vec<String>,
+    ) -> Result<Box<dyn Knob>, KnobOpenError> {
+        let Self::Cpuset(config) = self else { return self.open(root, topology, groups) };
+        let opened = config.open_at_start(root, groups, absent);
+        opened.map_err(|message| KnobOpenError { knob: self.name(), message })
+    }
+
     /// Whether one of it serves all groups, so that two would be at odds.
     #[must_use]
     pub fn serves_all_groups(&self) -> bool {

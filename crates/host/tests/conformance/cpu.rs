@@ -104,6 +104,36 @@ fn cpuset_says_what_is_missing() {
     missing(&tree, GROUPS, "give it cores first");
 }
 
+/// The daemon ended for good where it was started again while the governed service was down.
+#[test]
+fn cpuset_may_start_before_its_service() {
+    for (tree, folder) in
+        [(Tree::new().unified(), "/sys/fs/cgroup"), (Tree::new().split(), "/sys/fs/cgroup/cpuset")]
+    {
+        let service = format!("{folder}/s.slice/etcd.service");
+        std::fs::remove_dir_all(tree.path(&service)).unwrap();
+        let config: KnobConfig = toml::from_str("kind = 'cpu.cpuset'").unwrap();
+        let (topology, mut absent) = (tree.topology(), Vec::new());
+        let open = |absent: &mut Vec<String>| {
+            config.open_at_start(&tree.root(), &topology, &tree.groups(ONE), absent)
+        };
+        let mut knob = open(&mut absent).unwrap();
+        let told =
+            format!("{service} is not there; does the service of /s.slice/etcd.service run?");
+        assert_eq!(absent, [told]);
+        assert!(tree.knob("kind = 'cpu.cpuset'", ONE).is_err());
+        let mut machine = tree.machine();
+        let mut turn = || knob.assignments(&setting(&["0-1"], 1e9), &mut *machine).unwrap();
+        assert_eq!(turn(), []);
+        tree.write(&format!("{service}/cpuset.cpus"), "0-7");
+        let asked = turn();
+        assert_eq!(values(&asked), [(format!("{service}/cpuset.cpus").as_str(), "0-1")]);
+        // What is there, and cannot be used, is refused as ever.
+        std::fs::remove_file(tree.path(&format!("{service}/cpuset.cpus"))).unwrap();
+        assert!(open(&mut Vec::new()).is_err());
+    }
+}
+
 #[test]
 fn affinity_follows_the_active_cores() {
     let tree =
