@@ -1,10 +1,11 @@
 //! What this host offers: sources, knobs, meters; what is missing, and how to get it.
 
-use crate::assembly::{Source, fixed_groups};
+use crate::assembly::{Source, fixed_groups, split_cores};
 use crate::log::printable_line;
 use crate::shown::check_page;
 use crate::status_text::latency_time;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use wattio_governor::SourceError;
@@ -16,7 +17,7 @@ use wattio_host::processes::pollers::Threads;
 use wattio_host::sources::LatencyConfig;
 use wattio_host::sources::power::MeterConfig;
 use wattio_host::stopwatch;
-use wattio_host::{Root, Topology, groups, power};
+use wattio_host::{Root, Topology, groups, hold, power};
 use wattio_service::log::counted;
 use wattio_units::Seconds;
 
@@ -46,12 +47,13 @@ impl Finding {
         printable_line(&format!("{mark}  {}: {}", self.what, self.text))
     }
 
-    /// The same while a daemon acts: what is wrong with cores and knobs may be its doing.
-    fn beside(self, holder: Holder) -> Self {
-        let is_set = ["[[group]]", "[[knob]]"].iter().any(|part| self.what.starts_with(part));
-        if self.ok || !is_set {
+    /// The same while a daemon acts: what is wrong with cores and knobs that it holds may be its
+    /// doing.
+    fn beside(self, acting: &Acting) -> Self {
+        if self.ok || !acting.may_have_set(&self.what) {
             return self;
         }
+        let holder = acting.holder;
         let text =
             format!("in use by the daemon that acts ({holder}), which may be why: {}", self.text);
         Self { ok: true, text, ..self }
@@ -65,10 +67,36 @@ impl Finding {
     }
 }
 
+/// A daemon that acts, and what it has set.
+struct Acting {
+    holder: Holder,
+    /// The knobs that hold something, if it may be read.
+    held: Option<BTreeSet<String>>,
+}
+
+impl Acting {
+    fn holds(&self, knob: &str) -> bool {
+        self.held.as_ref().is_none_or(|held| held.contains(knob))
+    }
+
+    /// Whether what is wrong with a part of the configuration may be its doing.
+    fn may_have_set(&self, what: &str) -> bool {
+        // Cores that are off are in no group, and neither have files nor can be given to anybody.
+        let cores_off = self.holds("cpu.online");
+        match what.split_once("]] ") {
+            Some(("[[group", _)) => cores_off || self.holds("cpu.frequency"),
+            // They look at nothing that they write themselves.
+            Some(("[[knob", "cpu.cpuset" | "cpu.affinity")) => cores_off,
+            Some(("[[knob", knob)) => cores_off || self.holds(knob),
+            _ => what == "[[group]]" && cores_off,
+        }
+    }
+}
+
 /// Examines the host; with a configuration, also whether each of its parts can be used.
 ///
-/// While a daemon acts, cores and knobs are as it has set them: what is wrong with those that the
-/// configuration asks for may be its doing, and is not held against them.
+/// While a daemon acts, cores and knobs are as it has set them: what is wrong with those that it
+/// holds may be its doing, and is not held against the configuration.
 #[must_use]
 pub fn examine(root: &Root, source: Option<&Source>) -> Vec<Finding> {
     let topology = Topology::read(root);
@@ -91,8 +119,12 @@ pub fn examine(root: &Root, source: Option<&Source>) -> Vec<Finding> {
         let fixed = fixed_groups(source, root).unwrap_or_default();
         asked
             .extend(fixed.iter().map(|text| Finding::new("[[group]] nothing to set", false, text)));
-        findings.extend(asked.into_iter().map(|finding| match acting {
-            Some(holder) => finding.beside(holder),
+        let acting = acting.map(|holder| {
+            let held = hold::knobs_held(&source.config.service.state).ok();
+            Acting { holder, held }
+        });
+        findings.extend(asked.into_iter().map(|finding| match &acting {
+            Some(acting) => finding.beside(acting),
             None => finding,
         }));
     }
@@ -280,6 +312,8 @@ fn parts(config: &DaemonConfig, beside: &Path, root: &Root, topology: &Topology)
     }
     if let Ok(groups) = &groups {
         findings.extend(groups.iter().filter(|group| group.mixes_kinds(topology)).map(mixed));
+        let split = split_cores(config, groups, topology);
+        findings.extend(split.iter().map(|text| Finding::new("physical cores", false, text)));
         findings.extend(config.knobs.iter().map(|knob| {
             let what = format!("[[knob]] {}", knob.name());
             Finding::of(&what, knob.open(root, topology, groups).map(|_| ()), "can be turned")

@@ -1,7 +1,7 @@
 //! What the doctor finds.
 
 use super::support::{GOOD, Place, said};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
 use wattio_host::Root;
 use wattio_host::lock::Lock;
@@ -73,7 +73,20 @@ fn what_a_daemon_has_set_is_not_held_against_the_configuration() {
     assert!(code == 1 && text.contains("no  [[knob]] cpu.frequency: "), "{text}{complaint}");
 
     let host = Root::new(&root);
+    // Only what the daemon has set may be its doing.
     let _daemon = Lock::take_host(&host).unwrap().unwrap();
+    let state = format!("\n[service]\nstate = \"{}\"\n", place.text("state"));
+    fs::write(&file, GOOD.to_owned() + knob + &state).unwrap();
+    fs::create_dir(place.path("state")).unwrap();
+    let hold = |knob: &str| {
+        let saved = json!({"address": "file:/sys/a", "value": "1", "knob": knob});
+        let held = json!({"version": 2, "boot_id": "", "saved": [saved]});
+        fs::write(place.path("state/snapshot.json"), held.to_string()).unwrap();
+    };
+    hold("cpu.cpuset");
+    let (code, text, complaint) = doctor();
+    assert!(code == 1 && text.contains("no  [[knob]] cpu.frequency: "), "{text}{complaint}");
+    hold("cpu.frequency");
     let (code, text, complaint) = doctor();
     assert_eq!(code, 0, "{text}{complaint}");
     // Where the kernel says so it is this process: on some file systems it does not.
@@ -81,7 +94,10 @@ fn what_a_daemon_has_set_is_not_held_against_the_configuration() {
     assert!(text.contains(&format!("ok  daemon: {holder} acts on this host")), "{text}");
     let in_use = format!("ok  [[knob]] cpu.frequency: in use by the daemon that acts ({holder})");
     assert!(text.contains(&in_use), "{text}");
-    fs::write(&file, GOOD.replace("\"0\"", "\"0-1\"")).unwrap();
+    fs::write(&file, GOOD.replace("\"0\"", "\"0-1\"") + &state).unwrap();
+    let (code, text, _) = doctor();
+    assert!(code == 1 && text.contains("no  [[group]]: "), "{text}");
+    hold("cpu.online");
     let (code, text, _) = doctor();
     assert!(code == 0 && text.contains("ok  [[group]]: in use by"), "{text}");
 
@@ -90,4 +106,62 @@ fn what_a_daemon_has_set_is_not_held_against_the_configuration() {
     assert!(code == 1 && text.contains("no  [latency]"), "{text}");
     let (code, _, complaint) = said(&["init", "--root", &root]);
     assert!(code == 1 && complaint.contains(&holder), "{complaint}");
+}
+
+/// A control group that is misspelt was taken for one that the daemon has in use.
+#[test]
+fn a_control_group_that_is_not_there_is_not_the_daemons_doing() {
+    let config = GOOD.to_owned() + "cgroup = \"/system.slice/typo.service\"\n";
+    let place = Place::new("");
+    let state = format!("\n[service]\nstate = \"{}\"\n", place.text("state"));
+    fs::write(place.path("wattiod.toml"), config + "[[knob]]\nkind = \"cpu.cpuset\"\n" + &state)
+        .unwrap();
+    for (file, text) in [
+        ("sys/devices/system/cpu/present", "0"),
+        ("sys/devices/system/cpu/online", "0"),
+        ("sys/fs/cgroup/cgroup.controllers", "cpuset cpu"),
+    ] {
+        let path = place.path(&format!("host/{file}"));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let root = place.text("host");
+    let _daemon = Lock::take_host(&Root::new(&root)).unwrap().unwrap();
+    let (code, text, _) = said(&["doctor", "--root", &root, &place.text("wattiod.toml")]);
+    assert!(code == 1 && text.contains("no  [[knob]] cpu.cpuset: "), "{text}");
+    assert!(text.contains("typo.service is not there"), "{text}");
+}
+
+#[test]
+fn physical_cores_that_two_applications_share_are_named() {
+    let application = |name: &str, cores: &str| {
+        format!(
+            "[[application]]\nname = \"{name}\"\n\
+             latency = {{ kind = \"diskstats\", devices = [\"sda\"] }}\n\
+             [[application.group]]\nname = \"{name}\"\ncores = \"{cores}\"\n"
+        )
+    };
+    let place = Place::new("");
+    let config = |cores: [&str; 2]| {
+        let both = application("web", cores[0]) + &application("db", cores[1]);
+        fs::write(place.path("wattiod.toml"), format!("name = \"two\"\n{both}")).unwrap();
+    };
+    let mut files = vec![("present".to_owned(), "0-3"), ("online".to_owned(), "0-3")];
+    for cpu in 0..4 {
+        let siblings = if cpu % 2 == 0 { "0,2" } else { "1,3" };
+        files.push((format!("cpu{cpu}/topology/thread_siblings_list"), siblings));
+    }
+    for (file, text) in files {
+        let path = place.path(&format!("host/sys/devices/system/cpu/{file}"));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let doctor = || said(&["doctor", "--root", &place.text("host"), &place.text("wattiod.toml")]).1;
+    config(["0-1", "2-3"]);
+    let told = "no  physical cores: applications web and db share physical cores (processors 0-3)";
+    let text = doctor();
+    assert!(text.contains(told), "{text}");
+    config(["0,2", "1,3"]);
+    let text = doctor();
+    assert!(!text.contains("physical cores"), "{text}");
 }
