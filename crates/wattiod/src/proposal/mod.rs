@@ -73,9 +73,16 @@ pub fn propose(root: &Root, service: Option<&str>) -> Result<Proposal, BadInput>
     };
     let cores = cores(root, server.as_ref(), &topology);
     let name = server.as_ref().map_or("storage", |server| &server.name);
-    let head = head(name, &measured, &cores);
+    let kinds = by_kind(&cores, &topology);
+    let head = head(name, &measured, &kinds);
+    let placement = server.as_ref().filter(|_| kinds.len() == 1);
     let placement =
-        server.as_ref().and_then(|server| placement(root, &topology, server, &head, &mut findings));
+        placement.and_then(|server| placement_of(root, &topology, server, &head, &mut findings));
+    if kinds.len() > 1 {
+        let text = "several: a group for each. Which of them serves what is the server's affair, so \
+                    no knob that places it is proposed";
+        findings.push(Finding::new("kinds of cores", true, text));
+    }
     let scales = opens(root, &topology, &head, "", "cpu.frequency");
     findings.push(match &scales {
         Ok(()) => Finding::new("knob cpu.frequency", true, "can be turned: proposed"),
@@ -271,10 +278,38 @@ fn cores(root: &Root, server: Option<&Server>, topology: &Topology) -> Cpus {
     if cores.is_empty() { topology.online.clone() } else { cores }
 }
 
-/// The configuration up to the keys of its group.
-fn head(name: &str, measured: &Measured, cores: &Cpus) -> String {
+/// The cores with what to add to a group's name: kind by kind where they are of several, which a law
+/// would take to be alike.
+fn by_kind(cores: &Cpus, topology: &Topology) -> Vec<(String, Cpus)> {
+    let kinds = topology.kinds().map(|(kind, cpus)| (format!("-{kind}"), cores.and(cpus)));
+    let mut kinds: Vec<_> = kinds.filter(|(_, own)| !own.is_empty()).collect();
+    let told = kinds.iter().fold(Cpus::default(), |told, (_, own)| told.or(own));
+    let others = cores.without(&told);
+    if kinds.len() + usize::from(!others.is_empty()) < 2 {
+        return vec![(String::new(), cores.clone())];
+    }
+    if !others.is_empty() {
+        kinds.push(("-others".to_owned(), others));
+    }
+    kinds
+}
+
+/// The configuration up to the keys of its last group.
+fn head(name: &str, measured: &Measured, kinds: &[(String, Cpus)]) -> String {
     let Measured { what, table, settings } = measured;
-    let least = (cores.len() / 4).max(1);
+    let group = |(kind, cores): &(String, Cpus)| {
+        format!(
+            "\n[[group]]\n\
+             name = {}\n\
+             # Those that its processes may use now, and how many of them always stay on.\n\
+             cores = {}\n\
+             cores_min = {}\n",
+            quoted(&format!("{name}{kind}")),
+            quoted(&cores.to_string()),
+            (cores.len() / 4).max(1)
+        )
+    };
+    let groups: String = kinds.iter().map(group).collect();
     format!(
         "# Proposed by `wattiod init`, which looked at this host once: read it before you use it.\n\
          name = {}\n\n\
@@ -283,22 +318,16 @@ fn head(name: &str, measured: &Measured, cores: &Cpus) -> String {
          [policy]\n\
          name = \"pacer\"\n\
          # How much the mean may exceed that at full speed: 0.2 is 20 %. Smaller is safer, saves less.\n\
-         settings = {{ {settings} }}\n\n\
-         [[group]]\n\
-         name = {}\n\
-         # Those that its processes may use now, and how many of them always stay on.\n\
-         cores = {}\n\
-         cores_min = {least}\n",
+         settings = {{ {settings} }}\n\
+         {groups}",
         quoted(name),
-        comment(&format!("Measured: {what}.")),
-        quoted(name),
-        quoted(&cores.to_string())
+        comment(&format!("Measured: {what}."))
     )
 }
 
 /// How the server's processes are kept on fewer cores: by their control group where it has them alone
 /// and can be set, else by their name.
-fn placement(
+fn placement_of(
     root: &Root,
     topology: &Topology,
     server: &Server,

@@ -230,6 +230,19 @@ fn a_meter_and_the_frequency_are_taken_where_they_are() {
 }
 
 #[test]
+fn each_kind_of_core_gets_a_group() {
+    let host = Host::new();
+    host.file("/sys/devices/cpu_core/cpus", "0-1");
+    host.file("/sys/devices/cpu_atom/cpus", "2-3");
+    host.process(8, "smbd", &["smbd"], "/");
+    let (config, text) = host.propose(None);
+    let groups: Vec<_> = config.groups.iter().map(|group| (&*group.name, &*group.cores)).collect();
+    assert_eq!(groups, [("smbd-performance", "1"), ("smbd-efficiency", "2-3")], "{text}");
+    // A process would be in the first group alone.
+    assert!(config.knobs.is_empty(), "{text}");
+}
+
+#[test]
 fn a_server_that_tells_nothing_gets_no_proposal() {
     let host = Host::new();
     host.process(8, "reactor_0", &["spdk_tgt"], "/");
