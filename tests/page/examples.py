@@ -1,4 +1,4 @@
-"""The examples of the workspace that serve page and metrics of the programs."""
+"""The workspace's programs, and its examples that serve page and metrics of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ ROOT = Path(__file__).parents[2]
 
 def example(name: str) -> Path:
     """An example of the workspace, built."""
-    command = ["cargo", "build", "--quiet", "--locked", "--workspace", "--example", name]
+    return _built("--example", name)
+
+
+def program(name: str) -> Path:
+    """A program of the workspace, built."""
+    return _built("--bin", name)
+
+
+def _built(kind: str, name: str) -> Path:
+    command = ["cargo", "build", "--quiet", "--locked", "--workspace", kind, name]
     built = subprocess.run(
         [*command, "--message-format=json"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
     )
