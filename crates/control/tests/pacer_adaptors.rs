@@ -80,3 +80,31 @@ fn one_core_of_three_that_breaks_the_bound_is_not_taken_again_and_again() {
     println!("{changes} changes, {over} of 240 windows over");
     assert!(changes <= 8 && (1..=6).contains(&over), "{changes} changes, {over} over");
 }
+
+/// The slow one of two P-states was just inside the bound and beyond where the law steers, so that it was left
+/// for the fast one and taken again: 103 changes in 140 windows.
+#[test]
+fn a_slow_p_state_just_inside_the_bound_is_kept_and_one_just_outside_is_left_alone() {
+    let steps = vec![wattio_units::Hertz(1.3e9), wattio_units::Hertz(2.6e9)];
+    for (slow_us, is_kept) in [(118.5, true), (119.5, true), (122.0, false), (127.0, false)] {
+        let group = GroupLimits {
+            frequency_min: steps[0],
+            frequency_steps: steps.clone(),
+            idle_cores_sleep: true,
+            ..bench::group()
+        };
+        let mut bench =
+            Bench::on(&[twin_flag("adapt_cores", false)], wattio_law::Limits::of(vec![group]));
+        let (mut changes, mut slow) = (0, 0);
+        for _ in 0..140 {
+            let before = bench.held.groups[0].frequency;
+            slow += u32::from(before == steps[0]);
+            let seen = bench.steady_at(if before == steps[0] { slow_us } else { 100.0 });
+            changes += u32::from(bench.step(seen).groups[0].frequency != before);
+        }
+        println!("{slow_us} us: {changes} changes, {slow} of 140 windows slow");
+        assert!(changes <= 4, "{slow_us} us: {changes} changes");
+        assert_eq!(slow > 100, is_kept, "{slow_us} us: {slow} windows slow");
+        assert!(slow > 0, "the slow one was never tried");
+    }
+}

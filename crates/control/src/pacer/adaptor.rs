@@ -34,6 +34,8 @@ pub struct Distance {
     pub blames: Option<Blame>,
     /// The time that the sample took.
     pub span: Seconds,
+    /// Whether the last few samples as one keep the bounds themselves, below which the law steers.
+    pub is_kept: bool,
 }
 
 /// The share of its cores that a group keeps in any one step: the last few cost the most, and a
@@ -117,7 +119,7 @@ impl Adaptor {
                 self.step_cores(loss, settings);
             }
         } else if self.gives_back_frequency(cores_first, seen, settings) {
-            self.step_frequency(loss, limits, settings);
+            self.give_back_frequency(distance, held, limits, settings);
         } else {
             self.unwind_down(seen, settings);
             self.step_cores(loss, settings);
@@ -158,6 +160,27 @@ impl Adaptor {
         let cores_gave =
             settings.adapt_cores && seen.groups.iter().zip(&self.utilisation_desired).any(gated);
         lowered && (!cores_gave || cores_first(self.frequency_share))
+    }
+
+    /// Raises the frequency. Where the next one is far above, it is only taken to keep the bound itself, and
+    /// what broke it is left alone for a while: the law steered between the two for ever.
+    fn give_back_frequency(
+        &mut self,
+        distance: Distance,
+        held: &[GroupAction],
+        limits: &Limits,
+        settings: &PacerSettings,
+    ) {
+        let before = self.frequency_share;
+        self.step_frequency(distance.loss, limits, settings);
+        match Tried::leap(self.frequency_share, held, limits) {
+            Some(_) if distance.is_kept => self.frequency_share = before,
+            Some(share) => {
+                self.frequency_share = share;
+                self.tried.leave_alone(share, distance.span, limits, settings);
+            }
+            None => {}
+        }
     }
 
     /// Before cores come back: a group whose cores are fewer than it could have at `u_des`, held
@@ -300,7 +323,7 @@ mod tests {
     }
 
     fn at(loss: f64, blames: Option<Blame>) -> Distance {
-        Distance { loss, blames, span: Seconds(0.5) }
+        Distance { loss, blames, span: Seconds(0.5), is_kept: false }
     }
 
     /// A window went too far after a step that was too small to be blamed for it. The step was undone

@@ -108,6 +108,24 @@ impl Promise {
         distances.reduce(|a, b| Some(a?.min(b?))).flatten()
     }
 
+    /// Whether the last few windows as one keep every bound, without the headroom that is steered at; a
+    /// bound that holds in each window is not known to be kept by what noise lies in them. `None` as for
+    /// [`Self::distance`].
+    pub fn is_kept(
+        &self,
+        lately: &Sample,
+        full_speed: &Baseline,
+        translation: f64,
+    ) -> Option<bool> {
+        let kept = self.bounds.iter().map(|bound| {
+            let base_us = statistic_us(bound.statistic, full_speed.mean())? * translation;
+            let value_us = statistic_us(bound.statistic, lately)?;
+            let room = share_of(bound, base_us) - (value_us / base_us - 1.0);
+            Some(room >= 0.0 && bound.scope == Scope::Run)
+        });
+        kept.reduce(|a, b| Some(a? && b?)).flatten()
+    }
+
     /// The share above full speed that is promised to a mix whose latency is `translation` times the
     /// baseline's: of the mean, or where only quantiles are bounded, of those.
     pub fn share(&self, full_speed: &Baseline, translation: f64) -> f64 {

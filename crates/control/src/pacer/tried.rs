@@ -2,11 +2,13 @@
 //!
 //! If steps are coarse (two P-states, a host with few cores), there may be no setting between one
 //! that leaves room and one that breaks the bound. An integrator then alternates between the two
-//! for ever. Here a step that overshoots is undone, and not repeated for `retry_after`.
+//! for ever. Here a step that overshoots is undone, and not repeated for `retry_after`. A slow frequency
+//! with nothing between it and a far higher one is kept while the bound itself is, even where that is
+//! beyond what the law steers at.
 
 use super::settings::PacerSettings;
-use wattio_law::{GroupAction, Limits};
-use wattio_units::Seconds;
+use wattio_law::{GroupAction, GroupLimits, Limits};
+use wattio_units::{Hertz, Seconds};
 
 /// The last step down, and the settings below which the law does not go for now.
 #[derive(Clone, Debug, Default)]
@@ -65,6 +67,9 @@ struct Floor {
 const SAMPLES_MIN: f64 = 30.0;
 /// The share of a group's cores whose loss can overshoot; fewer come and go with every window.
 const COARSE: f64 = 0.1;
+/// The distance between two frequencies, as a share of the highest, beyond which there is nothing between
+/// them to steer by.
+const LEAP: f64 = 0.1;
 
 impl Tried {
     /// Forgets everything: the load is another one.
@@ -89,6 +94,34 @@ impl Tried {
             self.last = Some(Last { before, after, samples: 0 });
         } else if let Some(last) = &mut self.last {
             last.samples += 1;
+        }
+    }
+
+    /// The frequency that giving back a little leaps to, as a share of the highest, where there is none
+    /// between it and what is held.
+    pub fn leap(share: f64, held: &[GroupAction], limits: &Limits) -> Option<f64> {
+        let leap = |(held, limits): (&GroupAction, &GroupLimits)| {
+            let most = limits.frequency_max;
+            let wanted = GroupAction { frequency: Hertz(most.0 * share), ..*held };
+            let (to, from) = (limits.clamp(wanted).frequency / most, held.frequency / most);
+            // Whoever asks for as much has more than rounding up in mind.
+            (to - from > LEAP && share - from <= 0.5 * (to - from)).then_some(to)
+        };
+        held.iter().zip(&limits.groups).filter_map(leap).reduce(f64::max)
+    }
+
+    /// Lower frequencies than this share of the highest break the bound, if by little.
+    pub fn leave_alone(
+        &mut self,
+        share: f64,
+        span: Seconds,
+        limits: &Limits,
+        settings: &PacerSettings,
+    ) {
+        let left = Seconds(settings.retry_after.0.max(span.0 * SAMPLES_MIN));
+        self.floors.resize(limits.groups.len(), Floor::default());
+        for floor in &mut self.floors {
+            floor.frequency_share = Some((share, left));
         }
     }
 

@@ -50,7 +50,9 @@ impl Pacer {
             _ if below_bound < -settings.overshoot_max => Some(Blame::CoarseStep),
             _ => None,
         };
-        Ok(Distance { loss: distance * merged, blames, span: sample.span })
+        let is_kept = advice != Some(Advice::Back)
+            && self.promise.is_kept(lately, full_speed, translation) == Some(true);
+        Ok(Distance { loss: distance * merged, blames, span: sample.span, is_kept })
     }
 
     /// The load is at this level now; what was tried at another one says nothing.
