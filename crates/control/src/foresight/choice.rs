@@ -260,8 +260,8 @@ pub struct Outlook {
 }
 
 impl Outlook {
-    /// Works it out.
-    pub fn fill(&mut self, menu: &Menu, demand: &Demand, terms: &Terms) {
+    /// Works it out: for what requests cost the group, and what those of a burst do.
+    pub fn fill(&mut self, menu: &Menu, demand: &Demand, in_burst: &Demand, terms: &Terms) {
         self.waits_s.clear();
         self.costs_us.clear();
         self.risk_w.clear();
@@ -272,7 +272,7 @@ impl Outlook {
             });
         }
         if let Some((scene, limit_us)) = &terms.risk {
-            let harmless = demand.at(menu, menu.full(), &[*scene]).times(-1.0);
+            let harmless = in_burst.at(menu, menu.full(), &[*scene]).times(-1.0);
             let most_w =
                 f64::from(menu.cores_max) * menu.points.last().map_or(0.0, |p| p.running_w);
             let cost_w = |features: Features| {
@@ -280,7 +280,7 @@ impl Outlook {
                 let over = lost_us * scene.weight / limit_us.max(1e-3) - 1.0;
                 most_w * over.clamp(0.0, 1e3)
             };
-            each_setting(menu, demand, scene, |_, features| {
+            each_setting(menu, in_burst, scene, |_, features| {
                 self.risk_w.push(features.map(cost_w));
             });
         }

@@ -117,7 +117,32 @@ impl Foresight {
         let steady = self.held.iter().zip(&self.held_before).all(near);
         let same = steady || self.load.work_s(0) <= 0.0;
         self.load.learn(seen, latency, &stretches, same, dt, &self.settings);
+        self.learn_surge(seen, latency, &stretches, dt);
         self.background.learn(&seen.background, dt);
+    }
+
+    /// Takes in what the busiest moment of a window asked of the cores.
+    fn learn_surge(
+        &mut self,
+        seen: &Observation,
+        latency: &LatencyObservation,
+        stretches: &[f64],
+        dt: Seconds,
+    ) {
+        if latency.requests < WORK_TOLD || seen.alarm {
+            return;
+        }
+        let requests = (latency.requests as f64).min(REQUESTS_MAX);
+        let groups = seen.groups.iter().zip(stretches).take(self.menus.len()).enumerate();
+        let work_s = groups.map(|(at, (group, stretch))| {
+            let busy = group.utilisation_clients;
+            let busy = if busy.is_finite() { busy.clamp(0.0, 1.0) } else { 0.0 };
+            let cores = busy * f64::from(group.cores) / stretch - self.load.others(at);
+            cores.max(0.0) * dt.0 / requests
+        });
+        let span = dt / self.settings.window;
+        let keep = (-span / self.settings.record_memory_windows).exp();
+        self.surges.learn(self.load.busiest().max(requests / dt.0), work_s, keep);
     }
 
     /// Whoever has been quiet for long is likely to stay so for long; of a server that nobody has
@@ -363,6 +388,8 @@ impl Foresight {
 
 /// No request is answered sooner, in microseconds; squares of less would vanish.
 const LATENCY_US_MIN: f64 = 1e-3;
+/// Requests that tell what one of them takes of the cores.
+const WORK_TOLD: u64 = 100;
 /// Requests from which on half of what is told of their loss is told by their mean.
 const REQUESTS_TELLING: f64 = 50.0;
 /// Where this many times fewer requests than it answered came before a window, what they met of an

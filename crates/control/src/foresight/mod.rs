@@ -26,6 +26,7 @@ mod load;
 mod price;
 mod saving;
 mod settings;
+mod surge;
 mod tail;
 
 pub use settings::ForesightSettings;
@@ -38,6 +39,7 @@ use estimate::Estimate;
 use guard::Guard;
 use load::Load;
 use price::Account;
+use surge::Surges;
 use tail::Tails;
 use wattio_law::{
     Action, Bound, Glimpse, GroupAction, Insight, Law, Limits, Observation, Statistic, Watch,
@@ -64,6 +66,7 @@ pub struct Foresight {
     limits: Limits,
     menus: Vec<Menu>,
     load: Load,
+    surges: Surges,
     background: Background,
     estimate: Estimate,
     /// The mix of the last window with requests, where it is told.
@@ -127,6 +130,7 @@ impl Foresight {
         );
         Self {
             load: Load::new(menus.len()),
+            surges: Surges::default(),
             background: Background::default(),
             estimate,
             mix: None,
@@ -192,6 +196,12 @@ impl Foresight {
             task_left: self.settings.left_share,
         };
         (0..self.menus.len()).map(demand).collect()
+    }
+
+    /// What requests of a burst cost each group.
+    fn demands_of_burst(&self, demands: &[Demand]) -> Vec<Demand> {
+        let groups = demands.iter().enumerate();
+        groups.map(|(group, usual)| self.surges.demand(group, usual)).collect()
     }
 
     /// The features of a setting, over all groups.

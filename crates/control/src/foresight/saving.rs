@@ -66,6 +66,7 @@ impl Foresight {
             self.background.wanted(&self.settings)
         };
         let demands = self.demands(wanted);
+        let in_burst = self.demands_of_burst(&demands);
         let weights = self.estimate.weights_at_worst(self.settings.careful_deviations);
         let mut terms = Terms {
             scenes: &scenes,
@@ -73,11 +74,12 @@ impl Foresight {
             weights,
             price_w: 0.0,
             utilisation_max: self.settings.utilisation_max,
-            risk: self.risk(&demands),
+            risk: self.risk(&in_burst),
             slowdown_max: self.slowdown_max(),
         };
-        for ((menu, demand), outlook) in self.menus.iter().zip(&demands).zip(&mut self.outlooks) {
-            outlook.fill(menu, demand, &terms);
+        let groups = self.menus.iter().zip(&demands).zip(&in_burst).zip(&mut self.outlooks);
+        for (((menu, demand), in_burst), outlook) in groups {
+            outlook.fill(menu, demand, in_burst, &terms);
         }
         self.begin_prices(&demands, &terms, &scenes[..usual], full_speed_us);
         terms.price_w = self.price_w();

@@ -31,7 +31,7 @@ fn terms(scenes: &[Scene]) -> Terms<'_> {
 
 fn chosen(menu: &Menu, demand: &Demand, terms: &Terms) -> Choice {
     let mut outlook = Outlook::default();
-    outlook.fill(menu, demand, terms);
+    outlook.fill(menu, demand, demand, terms);
     best(menu, demand, terms, &mut outlook)
 }
 
@@ -84,7 +84,7 @@ fn an_outlook_has_the_features_of_every_setting() {
     let demand = Demand { work_s: 20e-6, visits: 2.0, background: 0.5, ..Demand::default() };
     let terms = terms(&scenes);
     let mut outlook = Outlook::default();
-    outlook.fill(&menu, &demand, &terms);
+    outlook.fill(&menu, &demand, &demand, &terms);
     for (cores, point) in (1..=8).flat_map(|cores| menu.points.iter().map(move |p| (cores, p))) {
         let setting = GroupAction { cores, frequency: point.frequency };
         let found = outlook.at(&menu, &demand, setting, &scenes);
