@@ -108,8 +108,11 @@ def test_where_there_are_both_nodes_are_taken() -> None:
     [
         ("<simulation/>", "has no <architecture>"),
         ('<architecture><cores count="4"/></architecture>', "has no <dedicated>"),
-        ('<architecture><dedicated cores="_DC_"/></architecture>', 'cores="_DC_".*no whole number'),
-        ('<architecture><dedicated cores="-1"/></architecture>', "no whole number"),
+        (
+            '<architecture><dedicated cores="_DC_"/></architecture>',
+            'cores="_DC_".*is not a whole number',
+        ),
+        ('<architecture><dedicated cores="-1"/></architecture>', "is not a whole number"),
         ('<architecture><dedicated cores="99999"/></architecture>', "writers: .*4096"),
         (
             '<architecture><dedicated/><buffer name="b" size="10"/></architecture>',

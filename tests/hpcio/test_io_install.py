@@ -29,9 +29,11 @@ def test_the_library_needs_no_python(tmp_path: Path) -> None:
     library = run(path, *NEEDS, "--library")
     assert (library.returncode, library.stderr) == (0, "")
     made = run(path, "make", "--dry-run", "install-io", f"PREFIX={tmp_path}")
+    # Within another make it also says where it is.
     assert made.returncode == 0, made.stderr
     assert "python" not in made.stdout
-    assert made.stdout.splitlines()[0].endswith("needs.sh 1.88 --library")
+    first = next(line for line in made.stdout.splitlines() if not line.startswith("make"))
+    assert first.endswith("needs.sh 1.88 --library")
 
 
 def test_what_the_library_lacks_is_named_without_python(tmp_path: Path) -> None:

@@ -410,7 +410,7 @@ def test_a_missing_program_is_told_without_a_trace(tmp_path: Path) -> None:
     path = study(tmp_path, STUDY.replace("./work.sh", "no-such-program"))
     code, _, err = ended(wattio("run", path, folder=tmp_path))
     assert code == 2
-    assert err.startswith('wattio: "no-such-program" is no program')
+    assert err.startswith('wattio: "no-such-program" is not a program')
     assert "Traceback" not in err
 
 
@@ -423,7 +423,7 @@ def test_what_is_missing_when_a_study_goes_on_is_told_before_anything_is_measure
     (tmp_path / "work.sh").unlink()
     code, _, err = ended(wattio("run", "--resume", folder.path, "--no-report", folder=tmp_path))
     assert code == 2
-    assert '"./work.sh" is no program' in err
+    assert '"./work.sh" is not a program' in err
     assert f"0 of 3 iterations are kept in {folder.path}" in err
     assert folder.iterations() == []
 

@@ -141,7 +141,7 @@ def test_servers_and_folders_by_their_names() -> None:
     assert folders.parse("s1:/mnt/a") == folders.Folder(hosts.Host("s1"), "/mnt/a")
     assert str(folders.parse("s1:/mnt/a")) == "s1:/mnt/a"
     assert folders.parse("/mnt/a:/b").path == "/mnt/a:/b"
-    with pytest.raises(InputError, match="no port"):
+    with pytest.raises(InputError, match='"99999" is not a port'):
         servers.parse("s1:99999")
 
 

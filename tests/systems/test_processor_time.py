@@ -44,5 +44,5 @@ def test_threads_and_children_count(kind: str, tmp_path: Path) -> None:
     # They burned as much by their own clocks; what starting took comes on top.
     assert 0.12 <= found_s < 10.0
     assert again_s >= found_s
-    with pytest.raises(ProcessLookupError, match="has gone"):
+    with pytest.raises(ProcessLookupError, match="is gone"):
         processor_time.of_tree(process.pid)
