@@ -157,7 +157,7 @@ def test_an_address_that_is_taken_is_told(need: Callable[..., None]) -> None:
         for network in (first, second):
             network.down()
             network.down()
-    with pytest.raises(SystemFailed, match="has gone"):
+    with pytest.raises(SystemFailed, match="is gone"):
         first.subnet()
 
 
