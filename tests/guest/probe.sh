@@ -134,6 +134,10 @@ tracing() {
     say trace.event "$(cat /sys/kernel/tracing/events/block/block_rq_complete/enable)"
 }
 
-for part in frequency energy power hotplug cpuset disk tracing; do
+clock() {
+    say clock.source "$(cat /sys/devices/system/clocksource/clocksource0/current_clocksource)"
+}
+
+for part in clock frequency energy power hotplug cpuset disk tracing; do
     "$part"
 done
