@@ -13,6 +13,9 @@ UV := $(shell command -v uv >/dev/null 2>&1 && [ "$$(uv --version 2>/dev/null | 
 RUN := $(UV) run --no-sync
 # Of pytest: more than a small machine has cores, since many tests wait for what they started.
 WORKERS ?= 4
+# A test of Python has a limit of its own (pyproject.toml); Rust's have one together, far beyond what they
+# take, so that none hangs for ever.
+RUST_TESTS := timeout --foreground --verbose 45m cargo test
 # What is skipped is told; where all is there, nothing may be, and what took long is told, too.
 TELLING := -rsfE $(if $(CI),--no-skips --durations=20)
 
@@ -40,8 +43,8 @@ needs-of-library:
 	@rm -rf .tools/uv && python3 -m venv .tools/uv && .tools/uv/bin/pip install --quiet --disable-pip-version-check "uv==$(UV_VERSION)"
 
 .PHONY: test
-test: build ## Run all tests that need neither root nor servers.
-	cargo test --workspace --locked --quiet
+test: build daemon ## Run all tests that need neither root nor servers.
+	$(RUST_TESTS) --workspace --locked --quiet
 	$(RUN) pytest -m "not system and not slow" -n $(WORKERS) --dist loadscope $(TELLING)
 
 # With the packages and features of `make test`, so that nothing is compiled twice.
@@ -52,7 +55,7 @@ daemon: needs ## Build the daemon, wattiod, and its tests.
 .PHONY: test-system
 test-system: build daemon ## Run the tests that need root, Debian packages, servers or long.
 	$(UV) sync --locked --quiet --inexact --group readers
-	cargo test --workspace --locked --quiet --lib --test 'conformance*' --test 'sources*' -- --ignored --show-output
+	$(RUST_TESTS) --workspace --locked --quiet --lib --test 'conformance*' --test 'sources*' -- --ignored --show-output
 	$(RUN) pytest -m "(system or slow) and not alone and not installed" -n $(WORKERS) --dist loadscope --no-loadscope-reorder $(TELLING)
 	$(RUN) pytest -m "(system or slow) and alone and not installed" $(TELLING)
 
