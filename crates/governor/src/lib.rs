@@ -8,6 +8,7 @@
 mod account;
 mod actuator;
 mod arbiter;
+mod bound_status;
 mod breaker;
 mod clock;
 mod cpus;
@@ -27,6 +28,7 @@ mod writer;
 pub use account::Account;
 pub use actuator::Actuator;
 pub use arbiter::Requester;
+pub use bound_status::{BoundStatus, mean_limit_us};
 pub use breaker::{Breaker, BreakerSettings, Trip};
 pub use clock::Clock;
 pub use cpus::{Cpus, CpusError};

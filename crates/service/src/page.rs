@@ -20,13 +20,14 @@ const VIEW_PATH: &str = "/view.js";
 /// Path, type, caching, content.
 type File = (&'static str, &'static str, &'static str, &'static str);
 
-const FILES: [File; 11] = [
+const FILES: [File; 12] = [
     ("/", HTML, NO_CACHE, include_str!("../page/index.html")),
     ("/page.css", CSS, NO_CACHE, include_str!("../page/page.css")),
     ("/icon.svg", SVG, NO_CACHE, include_str!("../page/icon.svg")),
     ("/main.js", SCRIPT, NO_CACHE, include_str!("../page/main.js")),
     ("/render.js", SCRIPT, NO_CACHE, include_str!("../page/render.js")),
     ("/charts.js", SCRIPT, NO_CACHE, include_str!("../page/charts.js")),
+    ("/bounds.js", SCRIPT, NO_CACHE, include_str!("../page/bounds.js")),
     ("/format.js", SCRIPT, NO_CACHE, include_str!("../page/format.js")),
     ("/power.js", SCRIPT, NO_CACHE, include_str!("../page/power.js")),
     (

@@ -1,6 +1,7 @@
 // What the page shows of the target: contents only, see /render.js and /charts.js.
 
 import { line, linesOf } from "/charts.js";
+import { broken, tails } from "/bounds.js";
 import * as as from "/format.js";
 import { power, saved } from "/power.js";
 
@@ -21,14 +22,14 @@ export function describe(shown) {
     ],
     cards: [
       { id: "state", title: "State", badge: null, value: shown.state ?? as.ABSENT, over: false, notes: [{ id: "reason", text: shown.reason }] },
-      latency(shown.latency),
+      latency(shown.latency, shown.bounds ?? []),
       requests(shown.latency),
       reactors(shown),
       power(shown.power, false),
       saved(shown.power, false),
     ],
     tables: [volumes(shown.reactors), groups(shown.groups), background(shown.background)],
-    facts: [{ id: "counts", title: "Since the start", rows: counts(shown.counts), shown: true }],
+    facts: [{ id: "counts", title: "Since the start", rows: counts(shown), shown: true }],
     events: shown.events,
     footer: [
       `wattio-target ${shown.version}, up ${as.span(shown.uptime_s)}`,
@@ -76,7 +77,7 @@ export function charts(shown) {
   ];
 }
 
-function latency(now) {
+function latency(now, bounds) {
   const known = now.bound_us > 0 && isNumber(now.latency_us_mean);
   const room = known ? (now.bound_us - now.latency_us_mean) / now.bound_us : null;
   const over = known && room < 0;
@@ -86,7 +87,10 @@ function latency(now) {
   const parts = [`99th percentile ${as.latency(now.latency_us_p99)}`];
   if (isNumber(now.loss_measured)) parts.push(`loss ${as.percent(now.loss_measured, { sign: true })}`);
   if (isNumber(now.tolerance)) parts.push(`tolerance ${as.percent(now.tolerance)}`);
-  const notes = [{ id: "headroom", text: headroom, alarm: over }, { id: "loss", text: parts.join(" · ") }];
+  const ofTails = tails(bounds, false);
+  // Of percentiles alone there is no bound on the mean to have room to.
+  if (ofTails.length > 0 && ofTails.length === bounds.length) headroom = "";
+  const notes = [{ id: "headroom", text: headroom, alarm: over }, ...ofTails, { id: "loss", text: parts.join(" · ") }];
   return { id: "latency", title: "Latency, mean", badge: null, value: as.latency(now.latency_us_mean), over, notes };
 }
 
@@ -172,12 +176,10 @@ function background(list) {
   };
 }
 
-function counts(now) {
+function counts({ counts: now, bounds = [] }) {
   const spans = Object.entries(now.state_span_s).map(([state, span_s]) => [`time ${state}`, as.span(span_s)]);
-  const bounded = now.windows_bounded;
-  const share = bounded > 0 ? ` (${as.percent(now.violations / bounded)} of ${as.count(bounded)})` : "";
   return [
-    ["windows above the bound", `${as.count(now.violations)}${share}`],
+    ...broken(bounds, false),
     ["mean loss over all requests", as.percent(now.loss_mean, { sign: true })],
     ["requests", as.count(now.requests)],
     ...spans,

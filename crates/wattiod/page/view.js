@@ -1,6 +1,7 @@
 // What the page shows of the daemon's status: contents only, see /render.js and /charts.js.
 
 import { line, linesOf } from "/charts.js";
+import { broken, tails } from "/bounds.js";
 import * as as from "/format.js";
 import { power, saved } from "/power.js";
 
@@ -185,12 +186,6 @@ function told(us, { latency_us_resolution: coarse_us = 1 }) {
   return is_none ? `< ${as.latency(coarse_us)}` : as.latency(us);
 }
 
-/** What a bound on a percentile may come to, and how many requests take longer. */
-function tail({ bound, limit_us, requests_over_share: share }, shadow) {
-  const over = isNumber(share) ? `, ${as.percent(share)} of requests above it${shadow ? " (estimate)" : ""}` : "";
-  return `${bound}: at most ${isNumber(limit_us) ? as.latency(limit_us) : as.ABSENT}${over}`;
-}
-
 function latency(now, shadow, bounds) {
   const judged_us = lawsLatency(now, shadow);
   const known = now.bound_us > 0 && isNumber(judged_us);
@@ -207,13 +202,12 @@ function latency(now, shadow, bounds) {
   }
   if (isNumber(now.tolerance)) parts.push(`tolerance ${as.percent(now.tolerance)}`);
   if (isNumber(now.requests_per_s)) parts.push(`${as.count(Math.round(now.requests_per_s))} requests/s`);
-  const tails = bounds.filter(({ statistic }) => statistic !== "mean");
+  const ofTails = tails(bounds, shadow);
   // Of percentiles alone there is no bound on the mean to have room to.
-  if (tails.length > 0 && tails.length === bounds.length) headroom = would.replace(/, $/, "");
-  const late = tails.some(({ kept }) => kept === false);
+  if (ofTails.length > 0 && ofTails.length === bounds.length) headroom = would.replace(/, $/, "");
   const notes = [
     { id: "headroom", text: headroom, alarm: over },
-    ...(tails.length > 0 ? [{ id: "tails", text: tails.map((one) => tail(one, shadow)).join(" · "), alarm: late }] : []),
+    ...ofTails,
     { id: "loss", text: parts.join(" · ") },
   ];
   return { id: "latency", title: "Latency, mean", badge: null, value: told(now.latency_us_mean, now), over, notes };
@@ -273,20 +267,10 @@ function follower(knob) {
   return [knob.name, `${knob.left_out ? `not used: ${knob.left_out}` : "used"}; ${rests_on}`];
 }
 
-/** In how many windows a bound was broken, and whether that keeps it. */
-function broken({ bound, windows, windows_over: over, kept }, shadow, named) {
-  const share = windows > 0 ? ` (${as.percent(over / windows)} of ${as.count(windows)})` : "";
-  const of_run = bound.endsWith(" run") && kept === false;
-  const verdict = of_run ? (shadow ? ", would not be kept over the run" : ", not kept over the run") : "";
-  const label = shadow ? "windows that would have broken" : "windows above";
-  return [`${label} ${named ? bound : "the bound"}`, `${as.count(over)}${share}${verdict}`];
-}
-
 function counts({ counts: now, compared, bounds = [] }, shadow) {
   const spans = Object.entries(now.state_span_s).map(([state, span_s]) => [`time ${state}`, as.span(span_s)]);
-  const named = bounds.length > 1 || bounds.some(({ statistic }) => statistic !== "mean");
   return [
-    ...bounds.map((bound) => broken(bound, shadow, named)),
+    ...broken(bounds, shadow),
     [shadow ? "mean loss over all requests (estimate)" : "mean loss over all requests", as.percent(now.loss_mean, { sign: true })],
     ...beside(compared),
     ["requests", as.count(now.requests)],

@@ -1,12 +1,11 @@
 //! The daemon's status: one object for `status --json`, the page and the metrics.
 
 pub use crate::alternation::AlternationStatus;
-pub use wattio_governor::FollowerStatus;
+pub use wattio_governor::{BoundStatus, FollowerStatus};
 pub use wattio_host::ledger::PowerStatus;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use wattio_law::BoundAccount;
 use wattio_model::{Fitter, NoModel};
 
 /// Everything an operator may want to see. Absent means unknown.
@@ -111,46 +110,6 @@ pub struct LatencyStatus {
     pub loss_measured: Option<f64>,
     /// Loss that the fitted model predicts for the setting in force (an estimate).
     pub loss_predicted: Option<f64>,
-}
-
-/// A bound on latency, and how well it was kept over the windows in which it was in force, with
-/// requests and a known limit. In shadow mode all of it is what would be: an estimate.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct BoundStatus {
-    /// As in a configuration: `p99 2 ms run`.
-    pub bound: String,
-    /// Of what latency: `mean`, `p99`.
-    pub statistic: String,
-    /// What the statistic may come to now; absent where it is not known yet what full speed has.
-    pub limit_us: Option<f64>,
-    /// Windows that were judged.
-    pub windows: u64,
-    /// Of these, windows above the limit.
-    pub windows_over: u64,
-    /// The share of their requests that took longer than the limit, if the source tells how latencies
-    /// spread.
-    pub requests_over_share: Option<f64>,
-    /// Growth of the statistic over full speed, over all these windows.
-    pub loss: Option<f64>,
-    /// Whether it is kept so far, over its scope; absent before a window was judged.
-    pub kept: Option<bool>,
-}
-
-impl BoundStatus {
-    /// By its account, and by what its statistic would be at full speed now.
-    #[must_use]
-    pub fn of(account: &BoundAccount, full_speed_us: Option<f64>) -> Self {
-        Self {
-            bound: account.bound.to_string(),
-            statistic: account.bound.statistic.to_string(),
-            limit_us: account.bound.limit_us(full_speed_us),
-            windows: account.windows,
-            windows_over: account.windows_over,
-            requests_over_share: account.requests_over_share(),
-            loss: account.loss(),
-            kept: account.is_kept(),
-        }
-    }
 }
 
 /// A group of cores.

@@ -73,7 +73,7 @@ fn page_of_one(status: &Status, is_first: bool) -> String {
     for bound in &status.bounds {
         let limit = format!("{} ({})", or_unknown(bound.limit_us), bound.bound);
         let broken = if several {
-            format!("; broken in {}", broken(bound, is_estimate))
+            format!("; broken in {}", bound.broken(is_estimate))
         } else {
             String::new()
         };
@@ -98,7 +98,7 @@ fn page_of_one(status: &Status, is_first: bool) -> String {
     let counts = &status.counts;
     rows.push(("windows", counts.windows.to_string()));
     if let [bound] = &status.bounds[..] {
-        rows.push(("bound broken", broken(bound, is_estimate)));
+        rows.push(("bound broken", bound.broken(is_estimate)));
     }
     rows.push(("setting changed", counted(counts.setting_changes, "time")));
     let failures = counts.knob_failures + counts.source_errors;
@@ -114,38 +114,6 @@ fn page_of_one(status: &Status, is_first: bool) -> String {
         let _ = writeln!(page, "{name:width$}  {value}");
         page
     })
-}
-
-/// In how many windows a bound was broken, what all of them come to, and whether that keeps it.
-fn broken(bound: &BoundStatus, is_estimate: bool) -> String {
-    let mut text = format!("{} of {}", bound.windows_over, counted(bound.windows, "window"));
-    let statistic = if is_mean(bound) { String::new() } else { format!("{} ", bound.statistic) };
-    let estimate = if is_estimate { " (estimate)" } else { "" };
-    let over = requests_over(bound);
-    let loss = bound.loss.map(|loss| {
-        format!("over all of them {statistic}{:+.1} % against full speed", loss * 100.0)
-    });
-    let all = [over, loss].into_iter().flatten().collect::<Vec<_>>().join(", ");
-    if !all.is_empty() {
-        let _ = write!(text, "; {all}{estimate}");
-    }
-    text + not_kept(bound)
-}
-
-fn is_mean(bound: &BoundStatus) -> bool {
-    bound.statistic == "mean"
-}
-
-/// How many requests took longer than a bound on a percentile, which is what it is judged by.
-fn requests_over(bound: &BoundStatus) -> Option<String> {
-    let share = bound.requests_over_share.filter(|_| !is_mean(bound))?;
-    Some(format!("{:.2} % of their requests above it", share * 100.0))
-}
-
-/// Single windows may be above a bound over the run; what they all come to may not.
-fn not_kept(bound: &BoundStatus) -> &'static str {
-    let of_run = bound.bound.ends_with(" run");
-    if of_run && bound.kept == Some(false) { "; not kept over the run" } else { "" }
 }
 
 fn power_rows(power: &PowerStatus) -> Vec<(&'static str, String)> {
@@ -227,18 +195,18 @@ fn verdict_of_one(status: &Status) -> String {
     }
     for bound in &status.bounds {
         // Of one on the mean alone nobody asks which.
-        let named = if status.bounds.len() > 1 || !is_mean(bound) {
+        let named = if status.bounds.len() > 1 || !bound.is_mean() {
             format!(" {}", bound.bound)
         } else {
             String::new()
         };
-        let over = requests_over(bound).map(|over| format!(", with {over}")).unwrap_or_default();
+        let over = bound.requests_over().map(|over| format!(", with {over}")).unwrap_or_default();
         let _ = write!(
             text,
             "\n{broke} the bound{named} in {} of {} with a known bound{over}{}",
             bound.windows_over,
             counted(bound.windows, "window"),
-            not_kept(bound)
+            bound.not_kept()
         );
     }
     let _ = write!(text, "\n{changed} the setting {}", counted(counts.setting_changes, "time"));

@@ -151,11 +151,12 @@ fn of_law(shown: &Shown) -> String {
     }
     let latency = &shown.latency;
     if let (Some(rate), Some(mean)) = (latency.requests_per_s, latency.latency_us_mean) {
-        let _ = write!(text, "  {rate:.0} requests/s, mean {mean:.0} us");
-        if let Some(bound) = latency.bound_us {
-            let _ = write!(text, ", bound {bound:.0} us");
-        }
-        text.push('\n');
+        let _ = writeln!(text, "  {rate:.0} requests/s, mean {mean:.0} us");
+    }
+    for bound in &shown.bounds {
+        let limit = bound.limit_us.map_or("unknown".into(), |us| format!("{us:.0} us"));
+        let (named, broken) = (printable_line(&bound.bound), bound.broken(false));
+        let _ = writeln!(text, "  bound {limit} ({named}); broken in {broken}");
     }
     text
 }
@@ -276,6 +277,7 @@ fn of_recovery(volume: &VolumeStatus, replay: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wattio_governor::BoundStatus;
 
     /// What a target says of itself may come from whoever made its volumes.
     #[test]
@@ -301,13 +303,15 @@ mod tests {
             state: Some(raw()),
             reason: raw(),
             forced: Some(raw()),
+            bounds: vec![BoundStatus { bound: raw(), windows: 1, ..BoundStatus::default() }],
             reactors: vec![ReactorStatus { volumes: vec![volume], ..ReactorStatus::default() }],
             ..Shown::default()
         };
         let page = page(&shown);
         assert!(page.chars().all(|one| one == '\n' || !one.is_control()), "{page:?}");
-        assert_eq!(page.lines().count(), 11, "{page}");
+        assert_eq!(page.lines().count(), 12, "{page}");
+        assert!(page.contains("; broken in 0 of 1 window\n"), "{page}");
         assert!(page.contains("a recovery would replay 0 B; no checkpoint yet; opened in 0.00 s"));
-        assert_eq!(page.matches("name").count(), 15, "{page}");
+        assert_eq!(page.matches("name").count(), 16, "{page}");
     }
 }

@@ -151,6 +151,31 @@ fn operators_are_answered() {
     assert_eq!(refused, Answer::Refused { message: message.to_owned() });
 }
 
+/// Of two bounds only the first was told, and of percentiles what the law makes of them for the mean.
+#[test]
+fn each_bound_is_told() {
+    let clock = At::default();
+    let bounds = ["p99 50% run", "mean 20% run"];
+    let parsed = bounds.map(|bound| bound.parse().unwrap());
+    let mut both = bounded("foresight", &parsed, None, &clock);
+    go_on(&mut both, &clock, 120.0);
+    let shown = both.shown(&clock);
+    assert_eq!(shown.bounds.iter().map(|one| one.bound.as_str()).collect::<Vec<_>>(), bounds);
+    let [tail, mean] = &shown.bounds[..] else { panic!("{:?}", shown.bounds) };
+    assert!(tail.windows > 0 && mean.windows > 0, "{:?}", shown.bounds);
+    assert_eq!(shown.latency.bound_us, mean.limit_us);
+    let text: Vec<_> = WattioTarget::metrics(&shown)
+        .into_iter()
+        .filter(|family| family.name == "wattio_bound_windows")
+        .flat_map(|family| family.series)
+        .map(|(labels, _)| labels)
+        .collect();
+    assert_eq!(text, bounds.map(|bound| vec![("bound", bound.into())]));
+
+    let alone = bounded("foresight", &parsed[..1], None, &clock);
+    assert_eq!(alone.shown(&clock).latency.bound_us, None);
+}
+
 #[test]
 fn a_failure_is_told_once_until_it_changes() {
     let clock = At::default();

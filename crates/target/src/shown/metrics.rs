@@ -2,6 +2,7 @@
 
 use super::{ClassShown, GroupShown, Shown};
 use crate::status::VolumeStatus;
+use wattio_governor::BoundStatus;
 use wattio_service::metrics::{Family, Kind, Value};
 
 /// Name, help, kind and value of a number.
@@ -33,7 +34,7 @@ const METRICS: &[Metric<Shown>] = &[
         Kind::Gauge,
         |shown| seconds(shown.latency.baseline_us),
     ),
-    ("wattio_latency_bound_seconds", "Bound on the mean latency.", Kind::Gauge, |shown| {
+    ("wattio_latency_bound_seconds", "What the mean latency may come to.", Kind::Gauge, |shown| {
         seconds(shown.latency.bound_us)
     }),
     (
@@ -125,6 +126,42 @@ const METRICS: &[Metric<Shown>] = &[
     ("process_cpu_seconds", "Processor time of the target.", Kind::Counter, |shown| {
         Some(shown.own.cpu_s)
     }),
+];
+
+const BOUNDS: &[Metric<BoundStatus>] = &[
+    (
+        "wattio_bound_limit_seconds",
+        "What the statistic of a bound may come to now.",
+        Kind::Gauge,
+        |bound| seconds(bound.limit_us),
+    ),
+    (
+        "wattio_bound_windows",
+        "Windows in which a bound was judged: while saving, with requests and a known limit.",
+        Kind::Counter,
+        |bound| count(bound.windows),
+    ),
+    ("wattio_bound_windows_over", "Of these, windows above the limit.", Kind::Counter, |bound| {
+        count(bound.windows_over)
+    }),
+    (
+        "wattio_bound_requests_over_ratio",
+        "Share of the requests of these windows above the limit.",
+        Kind::Gauge,
+        |bound| bound.requests_over_share,
+    ),
+    (
+        "wattio_bound_loss_ratio",
+        "Growth of the statistic over full speed in these windows.",
+        Kind::Gauge,
+        |bound| bound.loss,
+    ),
+    (
+        "wattio_bound_kept",
+        "1 while a bound is kept over its scope, 0 while it is not.",
+        Kind::Gauge,
+        |bound| bound.kept.and_then(flag),
+    ),
 ];
 
 const GROUPS: &[Metric<GroupShown>] = &[
@@ -311,6 +348,11 @@ pub(super) fn families(shown: &Shown) -> Vec<Family<'_>> {
     families.extend(METRICS.iter().map(|&(name, help, kind, value)| {
         Family::of(name, help, kind, value(shown).map(Value::Real))
     }));
+    // A bound that is configured twice is told once.
+    let bounds = shown.bounds.iter().enumerate();
+    let bounds =
+        bounds.filter(|(at, one)| shown.bounds[..*at].iter().all(|b| b.bound != one.bound));
+    families.extend(labelled(BOUNDS, "bound", bounds.map(|(_, one)| one), |one| &one.bound));
     families.extend(labelled(GROUPS, "group", &shown.groups, |group| &group.name));
     families.extend(labelled(CLASSES, "class", &shown.background, |class| &class.name));
     let volumes = shown.reactors.iter().flat_map(|reactor| &reactor.volumes);

@@ -7,8 +7,8 @@ use crate::plant::{ClassCounters, Group, Reactors};
 use crate::status::ReactorStatus;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use wattio_governor::Clock;
 use wattio_governor::journal::EventRow;
+use wattio_governor::{BoundStatus, Clock, mean_limit_us};
 use wattio_host::ledger::PowerStatus;
 use wattio_host::overhead::Cost;
 use wattio_law::{BackgroundObservation, BoundAccount, Budget, LatencyHistogram, Octaves};
@@ -39,6 +39,9 @@ pub struct Shown {
     pub uptime_s: f64,
     /// What clients experience.
     pub latency: LatencyShown,
+    /// Each bound that is kept, in the order of the configuration.
+    #[serde(default)]
+    pub bounds: Vec<BoundStatus>,
     /// The groups of reactors.
     pub groups: Vec<GroupShown>,
     /// Reactors that are on.
@@ -75,9 +78,10 @@ pub struct LatencyShown {
     pub latency_us_p99: Option<f64>,
     /// The mean latency of this load at full speed.
     pub baseline_us: Option<f64>,
-    /// The bound on the mean.
+    /// What the mean latency may come to; absent where no bound is on the mean.
     pub bound_us: Option<f64>,
-    /// The tolerance that makes the bound.
+    /// The tolerance of the first bound on the mean, if that is a share: 0.2 is 20 % above the
+    /// baseline.
     pub tolerance: Option<f64>,
     /// Loss of the last window.
     pub loss_measured: Option<f64>,
@@ -294,6 +298,7 @@ impl<R: Reactors> Governing<R> {
             utc_ns: self.stepped_utc_ns,
             uptime_s: clock.now().saturating_sub(self.started).as_secs_f64(),
             latency: self.latency_shown(clock),
+            bounds: BoundStatus::all_of(driver),
             groups: self.groups_shown(),
             reactors_active: setting.active().len(),
             reactors_total: all.active().len(),
@@ -322,7 +327,7 @@ impl<R: Reactors> Governing<R> {
             latency_us_mean: sample.and_then(|sample| sample.latency_us_mean),
             latency_us_p99: histogram.and_then(|histogram| histogram.quantile_us(0.99)),
             baseline_us: insight.baseline_us,
-            bound_us: insight.bound_us,
+            bound_us: mean_limit_us(&self.governed.driver),
             tolerance: self.governed.driver.mean_tolerance(),
             loss_measured: insight.loss,
             in_flight: in_flight.requests,

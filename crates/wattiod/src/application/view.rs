@@ -7,8 +7,8 @@ use crate::daemon::Mode;
 use crate::status::{
     BoundStatus, Counts, GroupStatus, LatencyStatus, PowerStatus, ShadowStatus, Status,
 };
-use wattio_governor::Clock;
-use wattio_law::{BoundAccount, Statistic};
+use wattio_governor::{Clock, mean_limit_us};
+use wattio_law::BoundAccount;
 use wattio_units::Seconds;
 
 impl Application {
@@ -31,7 +31,7 @@ impl Application {
             utc_ns: self.stepped_utc_ns,
             uptime_s: clock.now().saturating_sub(self.started).as_secs_f64(),
             latency: self.latency_status(clock),
-            bounds: self.bounds_status(),
+            bounds: BoundStatus::all_of(parts.governor.driver()),
             groups: self.group_status(),
             background_pace: last.map_or(1.0, |step| step.background_share),
             power: self.power_status(),
@@ -61,29 +61,12 @@ impl Application {
             latency_us_p99: self.latency_us_p99,
             sample_age_s: clock.now().saturating_sub(self.sampled_at).as_secs_f64(),
             baseline_us: insight.baseline_us,
-            bound_us: self.mean_limit_us(),
+            bound_us: mean_limit_us(self.parts.governor.driver()),
             bound: self.bounds().into_iter().next(),
             tolerance: self.parts.governor.driver().mean_tolerance(),
             loss_measured: insight.loss.filter(|_| self.parts.mode == Mode::Run),
             loss_predicted: self.loss_predicted,
         }
-    }
-
-    fn bounds_status(&self) -> Vec<BoundStatus> {
-        let driver = self.parts.governor.driver();
-        let status = |account: &BoundAccount| {
-            BoundStatus::of(account, driver.law().full_speed_us(account.bound.statistic))
-        };
-        driver.account().bounds.iter().map(status).collect()
-    }
-
-    /// A law may derive a limit on the mean from bounds on percentiles; here it is what was promised.
-    fn mean_limit_us(&self) -> Option<f64> {
-        let driver = self.parts.governor.driver();
-        let full_speed_us = driver.law().full_speed_us(Statistic::Mean);
-        let bounds = driver.account().bounds.iter().map(|account| account.bound);
-        let of_mean = bounds.filter(|bound| bound.statistic == Statistic::Mean);
-        of_mean.filter_map(|bound| bound.limit_us(full_speed_us)).reduce(f64::min)
     }
 
     fn group_status(&self) -> Vec<GroupStatus> {
