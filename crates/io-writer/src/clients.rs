@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::Instant;
-use wattio_io::bell::{self, Bell, START, Welcome};
+use wattio_io::connection::{self, Doorbell, START, Welcome};
 use wattio_io::error::tell;
 use wattio_io::free_memory;
 use wattio_io::job::Job;
@@ -21,7 +21,7 @@ pub struct Client {
     /// What it shares with the writer.
     pub slot: Slot,
     /// What wakes it.
-    pub bell: Bell,
+    pub doorbell: Doorbell,
     /// What tells that it closes, or is gone.
     pub peer: UnixStream,
     /// Entries that are done.
@@ -41,7 +41,7 @@ impl Client {
     /// Wake it where it sleeps.
     pub fn wake(&self) {
         if self.slot.is_asleep() {
-            self.bell.ring();
+            self.doorbell.ring();
         }
     }
 }
@@ -57,7 +57,7 @@ pub struct Signals {
 /// What a writer shares with its clients, before they come.
 pub struct Memory {
     board: Board,
-    bell: Bell,
+    doorbell: Doorbell,
     slots: Vec<Option<Slot>>,
 }
 
@@ -76,7 +76,7 @@ impl Memory {
         let slot = |&rank: &usize| Slot::create(rank, job.share).map(Some).map_err(text);
         Ok(Self {
             board: Board::create().map_err(text)?,
-            bell: Bell::new().map_err(text)?,
+            doorbell: Doorbell::new().map_err(text)?,
             slots: job.clients.iter().map(slot).collect::<Result<_, String>>()?,
         })
     }
@@ -98,14 +98,14 @@ impl Memory {
         mut claim: Option<Claim>,
     ) -> Result<Admitted, String> {
         let text = |error: wattio_io::Error| error.to_string();
-        let Self { board, bell, mut slots } = self;
+        let Self { board, doorbell, mut slots } = self;
         let mut clients: Vec<Client> = Vec::new();
         let mut lock = None;
         let until = Instant::now() + START;
         while clients.len() < slots.len() {
             let peer = next_peer(listener, signals, &clients, publisher.as_deref_mut(), until)
                 .map_err(|why| format!("{}: {why}", missing(job, &clients)))?;
-            let Some(rank) = bell::who(&peer, job.client_token()) else { continue };
+            let Some(rank) = connection::who(&peer, job.client_token()) else { continue };
             let Some(at) = job.clients.iter().position(|&one| one == rank as usize) else {
                 continue;
             };
@@ -117,18 +117,18 @@ impl Memory {
                 let told = |text: &String| tell("wattio-io-writer", text);
                 lock = claim.begin(job.config.existing).inspect_err(told)?;
             }
-            let own = Bell::new().map_err(text)?;
+            let own = Doorbell::new().map_err(text)?;
             let given = Welcome {
                 slot: (slot.memory().file(), slot.memory().bytes() as u64),
                 board: board.memory().file(),
-                writer: &bell,
+                writer: &doorbell,
                 client: &own,
             };
-            bell::welcome(&peer, &given).map_err(text)?;
+            connection::welcome(&peer, &given).map_err(text)?;
             peer.set_read_timeout(None).map_err(|error| error.to_string())?;
             let rank = rank as usize;
             let fresh =
-                Client { rank, slot, bell: own, peer, taken: 0, closed: false, died: false };
+                Client { rank, slot, doorbell: own, peer, taken: 0, closed: false, died: false };
             clients.push(fresh);
         }
         clients.sort_by_key(|client| client.rank);
@@ -145,7 +145,7 @@ impl Memory {
             }
         };
         std::thread::Builder::new().spawn(reserve).map_err(|error| error.to_string())?;
-        Ok(Admitted { board, bell, clients, lock })
+        Ok(Admitted { board, doorbell, clients, lock })
     }
 }
 
@@ -154,7 +154,7 @@ pub struct Admitted {
     /// Which dumps are being written, and which are given up.
     pub board: Board,
     /// What wakes the writer.
-    pub bell: Bell,
+    pub doorbell: Doorbell,
     /// By their ranks.
     pub clients: Vec<Client>,
     /// On the output folder, where this writer has it.

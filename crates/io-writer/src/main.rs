@@ -25,8 +25,8 @@ use serve::Server;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use wattio_io::bell::Address;
 use wattio_io::config::Config;
+use wattio_io::connection::Address;
 use wattio_io::error::tell;
 use wattio_io::job::{Account, Answer, Job, Lines, random_hex};
 

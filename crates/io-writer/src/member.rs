@@ -5,7 +5,7 @@ use crate::publisher::REACH;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use wattio_io::bell::Address;
+use wattio_io::connection::Address;
 use wattio_io::job::Job;
 
 /// The line.

@@ -19,9 +19,9 @@ use std::mem::MaybeUninit;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
-use wattio_io::bell::{Address, START};
 use wattio_io::block::{Attributes, Value};
 use wattio_io::config::Existing;
+use wattio_io::connection::{Address, START};
 use wattio_io::error::tell;
 use wattio_io::job::{Job, is_same_token, random_hex};
 

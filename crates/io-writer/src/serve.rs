@@ -21,9 +21,9 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wattio_io::bell::{self, Bell};
 use wattio_io::block;
 use wattio_io::config::Existing;
+use wattio_io::connection::{self, Doorbell};
 use wattio_io::error::tell;
 use wattio_io::job::{Account, Job, Written};
 use wattio_io::slot::{Board, Entry};
@@ -111,7 +111,7 @@ pub struct Server<'a> {
     job: &'a Job,
     output: Output,
     board: Board,
-    bell: Bell,
+    doorbell: Doorbell,
     clients: Vec<Client>,
     line: RefCell<Line<'a>>,
     /// What came while a block was being written.
@@ -150,13 +150,13 @@ impl<'a> Server<'a> {
         admitted: Admitted,
         line: Result<Publisher<'a>, Member>,
     ) -> Self {
-        let Admitted { board, bell, clients, lock } = admitted;
+        let Admitted { board, doorbell, clients, lock } = admitted;
         Self {
             library,
             job,
             output: Output::new(&job.config.output),
             board,
-            bell,
+            doorbell,
             clients,
             line: RefCell::new(match line {
                 Ok(publisher) => Line::Own(Box::new(publisher)),
@@ -466,7 +466,7 @@ impl<'a> Server<'a> {
     fn sleep(&mut self) {
         let Some(heard) = self.poll() else { return };
         if heard.rung {
-            self.bell.clear();
+            self.doorbell.clear();
         }
         if heard.orphaned {
             if let Some(signals) = &mut self.signals {
@@ -509,8 +509,10 @@ impl<'a> Server<'a> {
     fn poll(&self) -> Option<Heard> {
         let signals = self.signals.as_ref()?;
         let line = self.line.borrow();
-        let mut polled =
-            vec![PollFd::new(&self.bell, PollFlags::IN), PollFd::new(&signals.end, PollFlags::IN)];
+        let mut polled = vec![
+            PollFd::new(&self.doorbell, PollFlags::IN),
+            PollFd::new(&signals.end, PollFlags::IN),
+        ];
         let others = match &*line {
             Line::Own(publisher) => Some(publisher.as_fd()),
             Line::Member(member) => Some(member.as_fd()),
@@ -546,7 +548,7 @@ impl<'a> Server<'a> {
         let client = &mut self.clients[at];
         let mut word = [0];
         match (&client.peer).read(&mut word) {
-            Ok(1) if word[0] == bell::CLOSE => client.closed = true,
+            Ok(1) if word[0] == connection::CLOSE => client.closed = true,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             _ => {
                 client.died = true;
@@ -626,7 +628,7 @@ impl<'a> Server<'a> {
         }
         self.lock = None;
         for client in &self.clients {
-            let _ = bell::say(&client.peer, &[bell::ENDED]);
+            let _ = connection::say(&client.peer, &[connection::ENDED]);
         }
     }
 }

@@ -1,14 +1,14 @@
 //! A rank's end of the memory that it shares with its writer: room for blocks, entries handed over,
 //! and sleep until the writer has done something.
 
-use crate::bell::{self, Address, Bell, Woken};
 use crate::block::{self, Attributes};
 use crate::config::WhenFull;
+use crate::connection::{self, Address, Doorbell, Woken};
 use crate::error::{Error, Result, host};
 use crate::ring::Ring;
-use crate::road::{Declared, Nap, Open, Part, Road};
 use crate::shared::Shared;
 use crate::slot::{Board, Counts, DATA, ENTRIES, Entry, Fate, Slot, WINDOW};
+use crate::transport::{Declared, Nap, Open, Part, Transport};
 use crate::turns::Turns;
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -36,7 +36,7 @@ type Seen = (u64, u64);
 #[derive(Debug)]
 struct Ear {
     counts: Counts,
-    bell: Bell,
+    doorbell: Doorbell,
     peer: UnixStream,
     turns: Turns,
 }
@@ -47,7 +47,7 @@ impl Ear {
         self.turns.sleep(turn, until, || {
             self.counts.set_asleep(true);
             let woken = if self.counts.seen() == seen {
-                bell::wait(&self.bell, &self.peer, until)
+                connection::wait(&self.doorbell, &self.peer, until)
             } else {
                 Ok(Woken::Rung)
             };
@@ -80,7 +80,7 @@ pub struct Client {
     board: Board,
     data: Ring,
     heads: Ring,
-    writer: Bell,
+    writer: Doorbell,
     ear: Arc<Ear>,
     /// The session's end is wanted: the writer's is no death.
     closing: Arc<AtomicBool>,
@@ -111,7 +111,7 @@ impl Client {
         let what = format!("rank {rank} cannot reach its writer at {address}");
         let peer = address.connect().map_err(host(&what))?;
         let number = u32::try_from(rank).map_err(|_| Error::Input(format!("rank {rank}")))?;
-        let welcome = bell::greet(&peer, number, token)?;
+        let welcome = connection::greet(&peer, number, token)?;
         let (file, bytes) = welcome.slot;
         let slot = Slot::open(file, bytes)?;
         let memory = Arc::clone(slot.memory());
@@ -124,7 +124,7 @@ impl Client {
             writer: welcome.writer,
             ear: Arc::new(Ear {
                 counts: slot.counts(),
-                bell: welcome.client,
+                doorbell: welcome.client,
                 peer,
                 turns: Turns::default(),
             }),
@@ -252,8 +252,8 @@ impl Client {
     /// What rings when the writer has done something, and what tells that it is gone; for whoever waits
     /// for several.
     #[must_use]
-    pub fn wakers(&self) -> (&Bell, &UnixStream) {
-        (&self.ear.bell, &self.ear.peer)
+    pub fn wakers(&self) -> (&Doorbell, &UnixStream) {
+        (&self.ear.doorbell, &self.ear.peer)
     }
 
     /// There was no room: what the policy says should give way does.
@@ -271,7 +271,7 @@ impl Client {
     /// `Host` where the writer has died.
     pub fn say_close(&self) -> Result<()> {
         self.closing.store(true, Ordering::Release);
-        bell::say(&self.ear.peer, &[bell::CLOSE]).map_err(|_| gone())
+        connection::say(&self.ear.peer, &[connection::CLOSE]).map_err(|_| gone())
     }
 
     /// Copy a list of blocks to where it has room; `None` where there is none now.
@@ -336,7 +336,7 @@ impl Client {
     }
 }
 
-impl Road for Client {
+impl Transport for Client {
     fn attributes_max(&self) -> u64 {
         self.attributes_max()
     }
@@ -426,9 +426,9 @@ impl Road for Client {
         if self.closing.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        let said = bell::say(&self.ear.peer, &[bell::CLOSE]);
+        let said = connection::say(&self.ear.peer, &[connection::CLOSE]);
         let mut word = [0];
-        while said.is_ok() && word[0] != bell::ENDED {
+        while said.is_ok() && word[0] != connection::ENDED {
             match (&self.ear.peer).read(&mut word) {
                 Ok(1) => {}
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}

@@ -1,8 +1,8 @@
 //! What a writer is told when it starts, and what it answers: lines of JSON over its standard input,
 //! which is a socket.
 
-use crate::bell;
 use crate::config::Config;
+use crate::connection;
 use crate::error::{Error, Result, host};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -141,7 +141,7 @@ impl Lines {
     pub fn say(&self, what: &impl Serialize) -> Result<()> {
         let mut text = serde_json::to_vec(what).map_err(|error| Error::Host(error.to_string()))?;
         text.push(b'\n');
-        bell::say(self.0.get_ref(), &text).map_err(host("the other process has gone"))
+        connection::say(self.0.get_ref(), &text).map_err(host("the other process has gone"))
     }
 
     /// What is said next; asleep until then.

@@ -1,8 +1,8 @@
 //! Starting writers: a child process of a rank, which is told what to do over its standard input.
 
-use crate::bell::START;
 use crate::client::thread;
 use crate::config::Config;
+use crate::connection::START;
 use crate::error::{Error, Result, host};
 use crate::job::{Account, Answer, Job, Lines};
 use rustix::event::{PollFd, PollFlags, Timespec};

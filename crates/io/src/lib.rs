@@ -3,13 +3,12 @@
 
 #![warn(missing_docs)]
 
-pub mod bell;
 pub mod block;
 pub mod client;
 pub mod config;
+pub mod connection;
 pub mod damaris;
 pub mod error;
-pub mod far;
 pub mod ffi;
 pub mod frame;
 pub mod free_memory;
@@ -18,12 +17,13 @@ pub mod launch;
 pub mod open;
 pub mod peers;
 pub mod relay;
+pub mod remote;
 pub mod ring;
-pub mod road;
 pub mod session;
 pub mod shared;
 pub mod slot;
 pub mod topology;
+pub mod transport;
 pub mod turns;
 
 pub use config::Config;

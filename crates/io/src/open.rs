@@ -1,14 +1,14 @@
 //! Opening a session: roles, writers, and who meets whom.
 
-use crate::bell::Address;
 use crate::client::{self, Client};
 use crate::config::{Approach, Config};
+use crate::connection::Address;
 use crate::error::{Error, Result, host, tell};
-use crate::far::Far;
 use crate::job::{Account, Job, client_token, random_hex};
 use crate::launch::{PathWriter, Writer};
 use crate::peers::{self, Peers};
 use crate::relay::{Port, Relay, Senders};
+use crate::remote::Remote;
 use crate::session::{Report, Session};
 use crate::topology::{Topology, emulated};
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -30,7 +30,8 @@ struct Patience {
     all: Duration,
 }
 
-const PATIENCE: Patience = Patience { quiet: Duration::from_secs(5), all: crate::bell::START };
+const PATIENCE: Patience =
+    Patience { quiet: Duration::from_secs(5), all: crate::connection::START };
 
 /// An error as ranks tell each other.
 #[derive(Debug, Serialize, Deserialize)]
@@ -161,9 +162,9 @@ impl Member {
         let addresses = agree(&*peers, answer)?;
         let meeting = Meeting { peers: &peers, plan: &plan, topology: &topology, spread };
         let (session, relay) = if config.approach == Approach::Dn {
-            meeting.far(&addresses[rank], writing.contains(&rank))?
+            meeting.remote(&addresses[rank], writing.contains(&rank))?
         } else {
-            (meeting.near(&addresses)?, None)
+            (meeting.local(&addresses)?, None)
         };
         Ok(Self { session, relay, writer, peers, approach: config.approach_text() })
     }
@@ -244,7 +245,7 @@ struct Meeting<'a> {
 
 impl Meeting<'_> {
     /// By memory that is shared with a writer on the same node.
-    fn near(&self, addresses: &[String]) -> Result<Option<Session>> {
+    fn local(&self, addresses: &[String]) -> Result<Option<Session>> {
         let rank = self.peers.rank();
         let session = self.topology.writer_of.get(&rank).map(|by| {
             let client = self.client(rank, &addresses[*by])?;
@@ -256,15 +257,15 @@ impl Meeting<'_> {
     }
 
     /// By messages to a rank on another node, which relays them to its writer.
-    fn far(&self, address: &str, writes: bool) -> Result<(Option<Session>, Option<Senders>)> {
+    fn remote(&self, address: &str, writes: bool) -> Result<(Option<Session>, Option<Senders>)> {
         let rank = self.peers.rank();
         let relay = writes.then(|| {
             let ranks = self.topology.clients(rank);
-            let near = ranks.iter().map(|&one| self.client(one, address));
-            let near = near.collect::<Result<Vec<Client>>>()?;
+            let local = ranks.iter().map(|&one| self.client(one, address));
+            let local = local.collect::<Result<Vec<Client>>>()?;
             let port = Port::open(self.spread)?;
             let address = port.address.clone();
-            Ok((Relay::new(port, ranks, self.plan.token.clone(), near), address))
+            Ok((Relay::new(port, ranks, self.plan.token.clone(), local), address))
         });
         let (relay, port) = match relay.transpose() {
             Ok(made) => {
@@ -277,9 +278,9 @@ impl Meeting<'_> {
             Some(relay) => relay.admit().map(|senders| (None, Some(senders))),
             None => self.topology.writer_of.get(&rank).map_or(Ok((None, None)), |&by| {
                 let peers = Arc::clone(self.peers);
-                let far = Far::connect(&ports[by], by, &self.plan.token, peers)?;
-                watch(&far, died(rank, ITS_WRITER.to_owned(), self.peers.abort()))?;
-                Ok((Some(Session::new(Box::new(far), false)), None))
+                let remote = Remote::connect(&ports[by], by, &self.plan.token, peers)?;
+                watch(&remote, died(rank, ITS_WRITER.to_owned(), self.peers.abort()))?;
+                Ok((Some(Session::new(Box::new(remote), false)), None))
             }),
         };
         agreed(&**self.peers, made)
@@ -292,8 +293,8 @@ impl Meeting<'_> {
 }
 
 /// Call `died` from a thread of its own when the rank that relays is gone unasked.
-fn watch(far: &Far, died: impl FnOnce() + Send + 'static) -> Result<()> {
-    let (stream, closing) = far.watched()?;
+fn watch(remote: &Remote, died: impl FnOnce() + Send + 'static) -> Result<()> {
+    let (stream, closing) = remote.watched()?;
     client::watch(stream, closing, died)
 }
 

@@ -1,15 +1,15 @@
 //! A rank on a dedicated node: it relays the blocks of ranks on other nodes to its writer. It sleeps
 //! until one has something, and receives only what there is room for.
 
-use crate::bell;
 use crate::block;
 use crate::client::{Client, Room};
+use crate::connection;
 use crate::error::{Error, Result, host, tell};
 use crate::frame::{Frames, FromRank, ToRank};
 use crate::job::is_same_token;
 use crate::peers::Peers;
-use crate::road::{Declared, Open, Part, Placed};
 use crate::slot::{Fate, Slot, UNKNOWN};
+use crate::transport::{Declared, Open, Part, Placed};
 use rustix::event::{PollFd, PollFlags};
 use std::io::Read;
 use std::net::TcpListener;
@@ -94,7 +94,7 @@ impl Told {
 struct Sender {
     rank: usize,
     frames: Frames,
-    near: Client,
+    local: Client,
     post: Option<Post>,
     /// The steps of its dumps, by their numbers.
     steps: Vec<u64>,
@@ -109,24 +109,24 @@ pub struct Relay {
     port: Port,
     ranks: Vec<usize>,
     token: String,
-    near: Vec<Client>,
+    local: Vec<Client>,
 }
 
 impl Relay {
     /// For these ranks, each with its way to the writer of this rank.
     #[must_use]
-    pub fn new(port: Port, ranks: Vec<usize>, token: String, near: Vec<Client>) -> Self {
-        Self { port, ranks, token, near }
+    pub fn new(port: Port, ranks: Vec<usize>, token: String, local: Vec<Client>) -> Self {
+        Self { port, ranks, token, local }
     }
 
-    /// Wait for all ranks. To be called beside their `Far::connect`.
+    /// Wait for all ranks. To be called beside their `Remote::connect`.
     ///
     /// # Errors
     ///
     /// `Host`.
     pub fn admit(self) -> Result<Senders> {
-        let until = Instant::now() + bell::START;
-        let mut waiting: Vec<(usize, Client)> = self.ranks.into_iter().zip(self.near).collect();
+        let until = Instant::now() + connection::START;
+        let mut waiting: Vec<(usize, Client)> = self.ranks.into_iter().zip(self.local).collect();
         let mut senders = Vec::new();
         while !waiting.is_empty() {
             let left = until.saturating_duration_since(Instant::now());
@@ -139,15 +139,15 @@ impl Relay {
             let Some(frames) = self.port.accept()? else { continue };
             let Some((frames, rank)) = greeted(frames, &self.token, until) else { continue };
             let Some(at) = waiting.iter().position(|one| one.0 == rank) else { continue };
-            let (rank, near) = waiting.remove(at);
-            let (share, attributes_max) = (near.share(), near.attributes_max());
+            let (rank, local) = waiting.remove(at);
+            let (share, attributes_max) = (local.share(), local.attributes_max());
             frames.say(&ToRank::Welcome { share, attributes_max })?;
-            // Who relays sleeps at the bells of all ranks, so that the writer always rings.
-            near.slot().set_asleep(true);
+            // Who relays sleeps at the doorbells of all ranks, so that the writer always rings.
+            local.slot().set_asleep(true);
             senders.push(Sender {
                 rank,
                 frames,
-                near,
+                local,
                 post: None,
                 steps: Vec::new(),
                 told: Told::default(),
@@ -199,8 +199,8 @@ impl Senders {
             self.0.retain(|sender| !sender.ended);
             let mut polled = Vec::new();
             for sender in &self.0 {
-                let (bell, peer) = sender.near.wakers();
-                polled.push(PollFd::new(bell, PollFlags::IN));
+                let (doorbell, peer) = sender.local.wakers();
+                polled.push(PollFd::new(doorbell, PollFlags::IN));
                 polled.push(PollFd::new(peer, PollFlags::IN));
                 if !sender.closed && sender.post.is_none() {
                     polled.push(PollFd::new(sender.frames.stream(), PollFlags::IN));
@@ -209,7 +209,7 @@ impl Senders {
             if !polled.is_empty() {
                 let _ = rustix::event::poll(&mut polled, None);
             }
-            self.0.iter().for_each(|sender| sender.near.wakers().0.clear());
+            self.0.iter().for_each(|sender| sender.local.wakers().0.clear());
         }
         Ok(())
     }
@@ -255,7 +255,7 @@ impl Sender {
                 }
                 Ok(Some(FromRank::Close)) => {
                     self.closed = true;
-                    self.near.say_close()?;
+                    self.local.say_close()?;
                 }
                 Ok(Some(FromRank::Hello { .. })) | Err(_) => return Ok(false),
                 Ok(None) => break,
@@ -271,7 +271,7 @@ impl Sender {
             let first = post.open.placed.len();
             let mut room = Ok(Room::Later);
             while post.next < post.declared.len() {
-                room = self.near.try_reserve(&mut post.open, &post.declared, post.next);
+                room = self.local.try_reserve(&mut post.open, &post.declared, post.next);
                 let Ok(Room::At(data)) = room else { break };
                 let variable = post.next;
                 post.open.placed.push(Placed { variable, data, committed: false });
@@ -284,7 +284,7 @@ impl Sender {
                 }
                 for one in &mut post.open.placed[first..] {
                     let bytes = post.declared[one.variable].bytes;
-                    peers.receive(self.near.block(one.data, bytes)?, self.rank)?;
+                    peers.receive(self.local.block(one.data, bytes)?, self.rank)?;
                     one.committed = true;
                 }
                 continue;
@@ -294,12 +294,12 @@ impl Sender {
                     let attributes = &block::Attributes::new();
                     let Post { step, ref declared, .. } = post;
                     let part = Part { declared, step, end: false, attributes };
-                    if !self.near.try_post(&mut post.open, part)? {
+                    if !self.local.try_post(&mut post.open, part)? {
                         return Ok(Some(post));
                     }
                 }
                 Ok(_) => {
-                    self.near.make_room();
+                    self.local.make_room();
                     return Ok(Some(post));
                 }
                 Err(error) => {
@@ -309,7 +309,7 @@ impl Sender {
             }
         }
         let Post { step, end, ref declared, ref attributes, .. } = post;
-        if !self.near.try_post(&mut post.open, Part { declared, step, end, attributes })? {
+        if !self.local.try_post(&mut post.open, Part { declared, step, end, attributes })? {
             return Ok(Some(post));
         }
         if end {
@@ -321,7 +321,7 @@ impl Sender {
     /// Tell the rank what has become of its dumps; false where it is gone.
     fn tell(&mut self) -> Result<bool> {
         let ended = self.has_ended()?;
-        let slot = self.near.slot();
+        let slot = self.local.slot();
         let mut said = true;
         for fate in self.told.fates(slot, &self.steps) {
             said &= self.frames.say(&fate).is_ok();
@@ -339,7 +339,7 @@ impl Sender {
 
     /// Whether the writer has said that all is written.
     fn has_ended(&self) -> Result<bool> {
-        let (_, mut peer) = self.near.wakers();
+        let (_, mut peer) = self.local.wakers();
         let mut polled = [PollFd::new(peer, PollFlags::IN)];
         let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         if !matches!(rustix::event::poll(&mut polled, Some(&now)), Ok(1..)) {
@@ -347,7 +347,7 @@ impl Sender {
         }
         let mut word = [0];
         match peer.read(&mut word) {
-            Ok(1) if word[0] == bell::ENDED => Ok(true),
+            Ok(1) if word[0] == connection::ENDED => Ok(true),
             _ => Err(Error::Host("the writer has died".to_owned())),
         }
     }

@@ -2,9 +2,9 @@
 
 use crate::block::{self, Attributes, Type, Value, Variable};
 use crate::error::{Error, Result};
-use crate::road::{Declared, Nap, Open, Part, Placed, Road};
 use crate::shared::Shared;
 use crate::slot::{Fate, UNKNOWN};
+use crate::transport::{Declared, Nap, Open, Part, Placed, Transport};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub struct Report {
 
 /// One rank's part in the dumps of a program.
 pub struct Session {
-    road: Box<dyn Road>,
+    transport: Box<dyn Transport>,
     /// Whether each step is waited for.
     synchronous: bool,
     declared: Vec<Declared>,
@@ -65,9 +65,9 @@ struct Current {
 impl Session {
     /// A session of a rank that has reached its writer.
     #[must_use]
-    pub fn new(road: Box<dyn Road>, synchronous: bool) -> Self {
+    pub fn new(transport: Box<dyn Transport>, synchronous: bool) -> Self {
         Self {
-            road,
+            transport,
             synchronous,
             declared: Vec::new(),
             names: HashMap::new(),
@@ -153,8 +153,8 @@ impl Session {
             return Err(Error::Input(format!("begin_step({step}): step {open} has not ended")));
         }
         self.check_rises("begin_step", step)?;
-        self.road.check_alive()?;
-        if self.road.is_ending() {
+        self.transport.check_alive()?;
+        if self.transport.is_ending() {
             return Err(Error::Host(format!(
                 "begin_step({step}): the writer has been told to end, and takes no more"
             )));
@@ -197,7 +197,7 @@ impl Session {
     pub fn allocate(&mut self, which: usize) -> Result<*mut u8> {
         let data = self.timed(|session| session.place(which, false))?;
         let bytes = self.declared[which].bytes;
-        self.road.place(data, bytes)
+        self.transport.place(data, bytes)
     }
 
     /// A block that `allocate` has given is complete.
@@ -244,7 +244,7 @@ impl Session {
         }
         if deferred {
             // Told now: at the step's end, other blocks would go with it.
-            self.road.check_share(&self.declared[which])?;
+            self.transport.check_share(&self.declared[which])?;
             let current = self.begun()?;
             current.has[which] = true;
             current.deferred.push((which, data));
@@ -280,7 +280,7 @@ impl Session {
             let Some(mut current) = session.current.take() else { return Err(not_begun()) };
             let Current { step, ref attributes, .. } = current;
             let part = Part { declared: &session.declared, step, end: true, attributes };
-            session.road.post(&mut current.open, part)?;
+            session.transport.post(&mut current.open, part)?;
             session.steps.push((current.step, None));
             session.report.steps += 1;
             if session.synchronous {
@@ -299,7 +299,7 @@ impl Session {
     /// writer has died.
     pub fn is_flushed(&mut self, steps: u64) -> Result<bool> {
         self.check_open()?;
-        if self.road.settled()? < steps {
+        if self.transport.settled()? < steps {
             return Ok(false);
         }
         self.look();
@@ -315,14 +315,14 @@ impl Session {
     /// What to sleep at, beside this session, until its steps may have a fate; to be had before one looks.
     #[must_use]
     pub fn nap(&self) -> Box<dyn Nap> {
-        self.road.nap()
+        self.transport.nap()
     }
 
     /// Wait until everything that was handed over has a fate.
     fn wait_here(&mut self) -> Result<()> {
         loop {
-            let nap = self.road.nap();
-            if self.road.settled()? >= self.steps.len() as u64 {
+            let nap = self.transport.nap();
+            if self.transport.settled()? >= self.steps.len() as u64 {
                 return Ok(());
             }
             nap.sleep(None)?;
@@ -348,7 +348,7 @@ impl Session {
                 Err(Error::StepFailed(format!("step {step}: was given up: the buffer was full")))
             }
             Some(Fate::Failed) => {
-                let (count, last, text) = self.road.last_failure();
+                let (count, last, text) = self.transport.last_failure();
                 if last == step && count == self.failures_told + 1 {
                     self.failures_told = count;
                 }
@@ -371,7 +371,7 @@ impl Session {
         }
         self.closed = true;
         let left = self.current.take().and_then(|current| self.leave_out(&current));
-        self.road.close()?;
+        self.transport.close()?;
         self.look();
         match (self.untold(), left) {
             (Ok(()), Some(text)) => Err(Error::StepFailed(text)),
@@ -396,13 +396,13 @@ impl Session {
     /// What it has cost so far, and what became of dumps.
     #[must_use]
     pub fn report(&self) -> Report {
-        Report { stalls: self.road.stalls(), ..self.report.clone() }
+        Report { stalls: self.transport.stalls(), ..self.report.clone() }
     }
 
     /// What keeps the memory of blocks where it is, after the session, too; none where blocks are sent.
     #[must_use]
     pub fn memory(&self) -> Option<Arc<Shared>> {
-        self.road.memory()
+        self.transport.memory()
     }
 
     /// Whether the calls of a program still mean something.
@@ -416,7 +416,7 @@ impl Session {
     /// Whether attributes, of which one is new, can be told to the writer: with them, too, a list of
     /// blocks has to fit where such lists have room.
     fn check_room(&self, name: &str, of: &str, attributes: &Attributes) -> Result<()> {
-        let (taken, room) = (block::attributes_bytes(attributes), self.road.attributes_max());
+        let (taken, room) = (block::attributes_bytes(attributes), self.transport.attributes_max());
         if taken <= room {
             return Ok(());
         }
@@ -440,7 +440,7 @@ impl Session {
     }
 
     fn begun(&mut self) -> Result<&mut Current> {
-        self.road.check_alive()?;
+        self.transport.check_alive()?;
         self.current.as_mut().ok_or_else(not_begun)
     }
 
@@ -474,7 +474,8 @@ impl Session {
     fn place(&mut self, which: usize, committed: bool) -> Result<u64> {
         self.check_block(which)?;
         let Some(current) = self.current.as_mut() else { return Err(not_begun()) };
-        let data = self.road.reserve(&mut current.open, &self.declared, which, current.step)?;
+        let data =
+            self.transport.reserve(&mut current.open, &self.declared, which, current.step)?;
         current.open.placed.push(Placed { variable: which, data, committed });
         current.has[which] = true;
         self.report.bytes += self.declared[which].bytes;
@@ -512,7 +513,7 @@ impl Session {
     #[allow(unsafe_code)]
     unsafe fn copy(&mut self, which: usize, at: u64, data: *const u8) -> Result<()> {
         let bytes = self.declared[which].bytes;
-        let to = self.road.place(at, bytes)?;
+        let to = self.transport.place(at, bytes)?;
         if bytes > 0 {
             // SAFETY: there is room for so many bytes; the source is as the caller has promised, and is not
             // that room, which programs get by `allocate` only.
@@ -531,9 +532,10 @@ impl Session {
     /// Take note of what became of dumps.
     fn look(&mut self) {
         // That the writer has died is told by the calls that need it.
-        let settled = self.road.settled().unwrap_or_default().min(self.steps.len() as u64) as usize;
+        let settled =
+            self.transport.settled().unwrap_or_default().min(self.steps.len() as u64) as usize;
         for number in self.settled..settled.max(self.settled) {
-            let fate = self.road.fate(number as u64);
+            let fate = self.transport.fate(number as u64);
             let step = self.steps[number].0;
             self.steps[number].1 = Some(fate);
             match fate {
@@ -547,10 +549,10 @@ impl Session {
 
     /// Tell of failures that no call has told.
     fn untold(&mut self) -> Result<()> {
-        if self.road.failures() == self.failures_told {
+        if self.transport.failures() == self.failures_told {
             return Ok(());
         }
-        let (count, step, text) = self.road.last_failure();
+        let (count, step, text) = self.transport.last_failure();
         let new = count - self.failures_told;
         self.failures_told = count;
         let more = if new > 1 { format!(" (and {} more)", new - 1) } else { String::new() };

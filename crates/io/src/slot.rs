@@ -8,7 +8,7 @@
 //! ```
 //!
 //! An entry is a part of a dump, or its end, with the list of its blocks. Neither side ever waits for
-//! the other within these calls; whoever waits sleeps at a counter of the kernel (`bell`).
+//! the other within these calls; whoever waits sleeps at a counter of the kernel (`connection`).
 
 use crate::error::{Error, Result};
 use crate::ring::ALIGNMENT;

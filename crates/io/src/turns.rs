@@ -1,7 +1,7 @@
 //! Threads of a process that wait for one writer: of several, one sleeps at what the kernel has, and the
 //! others sleep until that one wakes. What the kernel has tells a single sleeper.
 
-use crate::bell::Woken;
+use crate::connection::Woken;
 use crate::error::Result;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;

@@ -1,7 +1,7 @@
 use super::*;
-use crate::bell::Welcome;
 use crate::block::{Type, Variable};
-use crate::road::Placed;
+use crate::connection::Welcome;
+use crate::transport::Placed;
 use std::io::Read;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub(crate) const HANGS: Duration = Duration::from_secs(20);
 /// A writer's end.
 pub(crate) struct Writer {
     pub(crate) slot: Slot,
-    bell: Bell,
+    doorbell: Doorbell,
     peer: UnixStream,
 }
 
@@ -21,7 +21,7 @@ impl Writer {
         self.slot.finish(number + 1, number + 1);
         self.slot.settle(Fate::Whole);
         if self.slot.is_asleep() {
-            self.bell.ring();
+            self.doorbell.ring();
         }
     }
 
@@ -29,8 +29,8 @@ impl Writer {
     pub(crate) fn let_go(mut self) {
         let mut word = [0];
         self.peer.read_exact(&mut word).unwrap();
-        assert_eq!(word, [bell::CLOSE]);
-        bell::say(&self.peer, &[bell::ENDED]).unwrap();
+        assert_eq!(word, [connection::CLOSE]);
+        connection::say(&self.peer, &[connection::ENDED]).unwrap();
     }
 }
 
@@ -41,17 +41,17 @@ pub(crate) fn met(share: u64) -> (Client, Writer) {
     let client =
         std::thread::spawn(move || Client::connect(&address, 0, 7, WhenFull::Block).unwrap());
     let peer = listener.accept().unwrap().0;
-    assert_eq!(bell::who(&peer, 7), Some(0));
+    assert_eq!(connection::who(&peer, 7), Some(0));
     let (slot, board) = (Slot::create(0, share).unwrap(), Board::create().unwrap());
-    let (own, bell) = (Bell::new().unwrap(), Bell::new().unwrap());
+    let (own, doorbell) = (Doorbell::new().unwrap(), Doorbell::new().unwrap());
     let given = Welcome {
         slot: (slot.memory().file(), slot.memory().bytes() as u64),
         board: board.memory().file(),
         writer: &own,
-        client: &bell,
+        client: &doorbell,
     };
-    bell::welcome(&peer, &given).unwrap();
-    (client.join().unwrap(), Writer { slot, bell, peer })
+    connection::welcome(&peer, &given).unwrap();
+    (client.join().unwrap(), Writer { slot, doorbell, peer })
 }
 
 #[test]

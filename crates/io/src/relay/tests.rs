@@ -7,7 +7,7 @@ use std::net::TcpStream;
 /// Ranks whose blocks are relayed by a thread of this process: each with its end of the connection, and
 /// that of the memory which its writer shares.
 fn relayed(count: usize) -> Vec<(Frames, Writer)> {
-    let (near, writers): (Vec<Client>, Vec<Writer>) = (0..count).map(|_| met(4096)).unzip();
+    let (local, writers): (Vec<Client>, Vec<Writer>) = (0..count).map(|_| met(4096)).unzip();
     let port = Port::open(false).unwrap();
     let connect = |rank: usize| {
         let frames = Frames::new(TcpStream::connect(&port.address).unwrap()).unwrap();
@@ -15,7 +15,7 @@ fn relayed(count: usize) -> Vec<(Frames, Writer)> {
         frames
     };
     let frames: Vec<Frames> = (0..count).map(connect).collect();
-    let relay = Relay::new(port, (0..count).collect(), "token".to_owned(), near);
+    let relay = Relay::new(port, (0..count).collect(), "token".to_owned(), local);
     std::thread::spawn(move || relay.admit().unwrap().run(&Alone));
     frames.into_iter().zip(writers).collect()
 }

@@ -32,9 +32,9 @@ const FILES: usize = 4;
 
 /// A counter of the kernel that one process rings and another one sleeps at.
 #[derive(Debug)]
-pub struct Bell(OwnedFd);
+pub struct Doorbell(OwnedFd);
 
-impl Bell {
+impl Doorbell {
     /// A new one.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl Bell {
     }
 }
 
-impl AsFd for Bell {
+impl AsFd for Doorbell {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -173,7 +173,7 @@ pub fn greet(
     peer: &UnixStream,
     rank: u32,
     token: u32,
-) -> Result<Welcome<(OwnedFd, u64), OwnedFd, Bell>> {
+) -> Result<Welcome<(OwnedFd, u64), OwnedFd, Doorbell>> {
     let what = format!("rank {rank} cannot reach its writer");
     peer.set_read_timeout(Some(START)).map_err(host(&what))?;
     let mut hello = [0; HELLO_BYTES];
@@ -202,8 +202,8 @@ pub fn greet(
     let welcome = Welcome {
         slot: (next()?, u64::from_le_bytes(size)),
         board: next()?,
-        writer: Bell(next()?),
-        client: Bell(next()?),
+        writer: Doorbell(next()?),
+        client: Doorbell(next()?),
     };
     peer.set_read_timeout(None).map_err(host(&what))?;
     Ok(welcome)
@@ -228,7 +228,10 @@ pub fn who(mut peer: &UnixStream, token: u32) -> Option<u32> {
 /// # Errors
 ///
 /// `Host` where the client has gone.
-pub fn welcome(peer: &UnixStream, given: &Welcome<(&OwnedFd, u64), &OwnedFd, &Bell>) -> Result<()> {
+pub fn welcome(
+    peer: &UnixStream,
+    given: &Welcome<(&OwnedFd, u64), &OwnedFd, &Doorbell>,
+) -> Result<()> {
     let files =
         [given.slot.0.as_fd(), given.board.as_fd(), given.writer.as_fd(), given.client.as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES))];
@@ -243,7 +246,7 @@ pub fn welcome(peer: &UnixStream, given: &Welcome<(&OwnedFd, u64), &OwnedFd, &Be
 /// Why a wait has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
-    /// The bell has rung.
+    /// The doorbell has rung.
     Rung,
     /// The peer has said something, or is gone.
     Spoken,
@@ -251,21 +254,23 @@ pub enum Woken {
     TimedOut,
 }
 
-/// Sleep at a bell and a socket, until a moment at most.
+/// Sleep at a doorbell and a socket, until a moment at most.
 ///
 /// # Errors
 ///
 /// `Host` where the kernel does not let it.
-pub fn wait(bell: &Bell, peer: &UnixStream, until: Option<Instant>) -> Result<Woken> {
+pub fn wait(doorbell: &Doorbell, peer: &UnixStream, until: Option<Instant>) -> Result<Woken> {
     loop {
-        let mut polled =
-            [PollFd::new(bell, PollFlags::IN), PollFd::new(peer, PollFlags::IN | PollFlags::RDHUP)];
+        let mut polled = [
+            PollFd::new(doorbell, PollFlags::IN),
+            PollFd::new(peer, PollFlags::IN | PollFlags::RDHUP),
+        ];
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         let timeout = left.and_then(|left| Timespec::try_from(left).ok());
         match rustix::event::poll(&mut polled, timeout.as_ref()) {
             Ok(0) => return Ok(Woken::TimedOut),
             Ok(_) if !polled[0].revents().is_empty() => {
-                bell.clear();
+                doorbell.clear();
                 return Ok(Woken::Rung);
             }
             Ok(_) => return Ok(Woken::Spoken),
@@ -295,9 +300,11 @@ mod tests {
             unsafe { libc::pthread_kill(client.as_pthread_t(), libc::SIGUSR2) };
             std::thread::sleep(Duration::from_millis(1));
         }
-        let (bell, file) = (Bell::new().unwrap(), std::fs::File::open("/dev/null").unwrap());
+        let (doorbell, file) =
+            (Doorbell::new().unwrap(), std::fs::File::open("/dev/null").unwrap());
         let file = OwnedFd::from(file);
-        let given = Welcome { slot: (&file, 1), board: &file, writer: &bell, client: &bell };
+        let given =
+            Welcome { slot: (&file, 1), board: &file, writer: &doorbell, client: &doorbell };
         welcome(&its, &given).unwrap();
         assert_eq!(client.join().unwrap(), Ok(()));
     }

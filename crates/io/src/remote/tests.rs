@@ -39,16 +39,16 @@ fn blocks_of_large_attributes_are_told_of_in_several_messages() {
         }
         told
     });
-    let mut far = Far::connect(&address, 0, "token", Arc::new(Alone)).unwrap();
+    let mut remote = Remote::connect(&address, 0, "token", Arc::new(Alone)).unwrap();
     let declared: Vec<Declared> = (0..7).map(|number| loaded(&format!("u{number}"))).collect();
     let mut open = Open::default();
     for variable in 0..declared.len() {
-        let data = far.reserve(&mut open, &declared, variable, 3).unwrap();
+        let data = remote.reserve(&mut open, &declared, variable, 3).unwrap();
         open.placed.push(Placed { variable, data, committed: true });
     }
     let time = vec![("time".to_owned(), Value::Number(0.5))];
     let part = Part { declared: &declared, step: 3, end: true, attributes: &time };
-    far.post(&mut open, part).unwrap();
+    remote.post(&mut open, part).unwrap();
     assert_eq!(relay.join().unwrap(), [(3, false, false), (3, false, false), (1, true, true)]);
 }
 
@@ -63,24 +63,24 @@ fn who_sleeps_beside_is_woken_by_what_comes_and_by_what_others_have_heard() {
         rank.say(&ToRank::Welcome { share: 4096, attributes_max: 1 << 20 }).unwrap();
         rank
     });
-    let mut far = Far::connect(&address, 0, "token", Arc::new(Alone)).unwrap();
+    let mut remote = Remote::connect(&address, 0, "token", Arc::new(Alone)).unwrap();
     let relay = relay.join().unwrap();
     let late = Some(Instant::now() + crate::client::tests::HANGS);
     // Nobody has come, and its time is over.
-    assert_eq!(far.nap().sleep(Some(Instant::now())), Ok(false));
+    assert_eq!(remote.nap().sleep(Some(Instant::now())), Ok(false));
     // It comes over the stream.
-    let nap = far.nap();
+    let nap = remote.nap();
     relay.say(&ToRank::Settled(false, None)).unwrap();
     assert_eq!(nap.sleep(late), Ok(true));
     // Others have heard it before, or while this one sleeps.
-    let nap = far.nap();
-    assert_eq!(far.settled(), Ok(1));
+    let nap = remote.nap();
+    assert_eq!(remote.settled(), Ok(1));
     assert_eq!(nap.sleep(late), Ok(true));
-    let nap = far.nap();
+    let nap = remote.nap();
     std::thread::scope(|scope| {
         let sleeper = scope.spawn(move || nap.sleep(late));
-        far.take(ToRank::Settled(true, None));
+        remote.take(ToRank::Settled(true, None));
         assert_eq!(sleeper.join().unwrap(), Ok(true));
     });
-    assert_eq!(far.settled(), Ok(2));
+    assert_eq!(remote.settled(), Ok(2));
 }

@@ -63,7 +63,7 @@ pub struct Part<'a> {
     pub attributes: &'a Attributes,
 }
 
-/// A sleep until something may have changed for the dumps of a road, which others use meanwhile.
+/// A sleep until something may have changed for the dumps of a transport, which others use meanwhile.
 pub trait Nap: Send {
     /// Sleep, or until a moment; false where that has come. What has changed since this was had ends it
     /// at once.
@@ -75,7 +75,7 @@ pub trait Nap: Send {
 }
 
 /// One rank's way to its writer.
-pub trait Road: Send {
+pub trait Transport: Send {
     /// Bytes that the attributes of a variable may take, and those of a step.
     fn attributes_max(&self) -> u64;
 

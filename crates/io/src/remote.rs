@@ -1,14 +1,14 @@
 //! A rank's way to a writer on another node: a rank there relays its blocks.
 
-use crate::bell::{Bell, Woken};
 use crate::block::{self, Attributes};
 use crate::client::check_share;
+use crate::connection::{Doorbell, Woken};
 use crate::error::{Error, Result, host, kernel};
 use crate::frame::{self, Frames, FromRank, LIST_MAX, ToRank, fate};
 use crate::peers::Peers;
-use crate::road::{Declared, Nap, Open, Part, Placed, Road};
 use crate::shared::Shared;
 use crate::slot::Fate;
+use crate::transport::{Declared, Nap, Open, Part, Placed, Transport};
 use crate::turns::Turns;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::net::TcpStream;
@@ -21,7 +21,7 @@ use zerocopy::IntoBytes;
 type Buffer = Vec<u64>;
 
 /// A rank's end.
-pub struct Far {
+pub struct Remote {
     frames: Frames,
     peers: Arc<dyn Peers>,
     relay: usize,
@@ -42,29 +42,29 @@ pub struct Far {
 struct Ear {
     stream: TcpStream,
     /// Rung for who sleeps at the stream where another thread has heard what came over it.
-    bell: Bell,
+    doorbell: Doorbell,
     turns: Turns,
 }
 
 /// A sleep beside a rank's end.
-struct BesideFar {
+struct BesideRemote {
     ear: Arc<Ear>,
     turn: u64,
 }
 
-impl Nap for BesideFar {
+impl Nap for BesideRemote {
     fn sleep(&self, until: Option<Instant>) -> Result<bool> {
         let woken = self.ear.turns.sleep(self.turn, until, || {
-            let (stream, bell) = (&self.ear.stream, &self.ear.bell);
+            let (stream, doorbell) = (&self.ear.stream, &self.ear.doorbell);
             loop {
                 let left = until.map(|until| until.saturating_duration_since(Instant::now()));
                 let left = left.and_then(|left| Timespec::try_from(left).ok());
                 let mut polled =
-                    [PollFd::new(stream, PollFlags::IN), PollFd::new(bell, PollFlags::IN)];
+                    [PollFd::new(stream, PollFlags::IN), PollFd::new(doorbell, PollFlags::IN)];
                 match rustix::event::poll(&mut polled, left.as_ref()) {
                     Ok(0) => return Ok(Woken::TimedOut),
                     Ok(_) => {
-                        bell.clear();
+                        doorbell.clear();
                         return Ok(Woken::Rung);
                     }
                     Err(rustix::io::Errno::INTR) => {}
@@ -76,7 +76,7 @@ impl Nap for BesideFar {
     }
 }
 
-impl Far {
+impl Remote {
     /// Reach the rank that relays, and wait until it lets this one in.
     ///
     /// # Errors
@@ -90,10 +90,10 @@ impl Far {
     ) -> Result<Self> {
         let rank = peers.rank();
         let what = format!("rank {rank} cannot reach rank {relay} at {address}");
-        let stream = frame::reach(address, crate::bell::START).map_err(host(&what))?;
+        let stream = frame::reach(address, crate::connection::START).map_err(host(&what))?;
         let ear = Ear {
             stream: stream.try_clone().map_err(host(&what))?,
-            bell: Bell::new()?,
+            doorbell: Doorbell::new()?,
             turns: Turns::default(),
         };
         let frames = Frames::new(stream)?;
@@ -113,10 +113,11 @@ impl Far {
             stalls: 0,
             ear: Arc::new(ear),
         };
-        let welcome = own.hear(Some(Instant::now() + crate::bell::START), |told| match told {
-            ToRank::Welcome { share, attributes_max } => Some((*share, *attributes_max)),
-            _ => None,
-        })?;
+        let welcome =
+            own.hear(Some(Instant::now() + crate::connection::START), |told| match told {
+                ToRank::Welcome { share, attributes_max } => Some((*share, *attributes_max)),
+                _ => None,
+            })?;
         (own.share, own.attributes_max) =
             welcome.ok_or_else(|| Error::Host(format!("{what}: it does not answer")))?;
         Ok(own)
@@ -166,7 +167,7 @@ impl Far {
                     self.last_failure = failed;
                 }
                 if self.ear.turns.wake() {
-                    self.ear.bell.ring();
+                    self.ear.doorbell.ring();
                 }
             }
             ToRank::Ending => self.ending = true,
@@ -219,7 +220,7 @@ enum Answer {
     Refused(String),
 }
 
-impl Road for Far {
+impl Transport for Remote {
     fn attributes_max(&self) -> u64 {
         self.attributes_max
     }
@@ -315,7 +316,7 @@ impl Road for Far {
     }
 
     fn nap(&self) -> Box<dyn Nap> {
-        Box::new(BesideFar { ear: Arc::clone(&self.ear), turn: self.ear.turns.number() })
+        Box::new(BesideRemote { ear: Arc::clone(&self.ear), turn: self.ear.turns.number() })
     }
 
     fn close(&mut self) -> Result<()> {
@@ -329,7 +330,7 @@ impl Road for Far {
     }
 }
 
-impl Drop for Far {
+impl Drop for Remote {
     fn drop(&mut self) {
         // Ends the thread that watches.
         self.closing.store(true, Ordering::Release);
