@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wattio.errors import InputError
-from wattio.hpcio import Config, damaris, parse_approach
+from wattio.hpcio import Config, damaris, parse_approach, topology
 from wattio.models import approach
 
 # Elements, and the attributes that have no default: of the schema that Damaris 1 is built with.
@@ -101,6 +101,24 @@ def test_where_there_are_both_nodes_are_taken() -> None:
     """As Damaris does, which looks for dedicated nodes first."""
     text = '<architecture><dedicated cores="1" nodes="2"/></architecture>'
     assert parsed(text, 8).approach_text == "dn:3"
+
+
+def test_as_many_nodes_write_as_are_dedicated() -> None:
+    """With 4 dedicated nodes of 9, 3 wrote."""
+    for nodes in range(2, 31):
+        made = {-(-nodes // (ratio + 1)) for ratio in range(1, nodes)}
+        for dedicated in range(1, nodes):
+            text = f'<architecture><dedicated nodes="{dedicated}"/></architecture>'
+            if dedicated in made:
+                roles = topology.plan(parsed(text, nodes), topology.emulated(2 * nodes, 2))
+                assert len({roles.nodes[rank] for rank in roles.writing}) == dedicated
+                continue
+            assert nodes % dedicated, "Damaris allows no such number either"
+            beside = [max(one for one in made if one < dedicated)]
+            beside += sorted(one for one in made if one > dedicated)[:1]
+            told = " or ".join(map(str, beside))
+            with pytest.raises(InputError, match=f"{dedicated} of {nodes} .* to it: {told}$"):
+                parsed(text, nodes)
 
 
 @pytest.mark.parametrize(

@@ -107,11 +107,11 @@ impl Member {
             Some(count) => emulated(peers.size(), count),
             None => nodes(&*peers)?,
         };
-        if let Some(dedicated) = plan.dedicated_nodes {
-            plan.config.ratio = ratio(&nodes, dedicated)?;
+        let topology = Topology::plan(&plan.config, &nodes, plan.dedicated_nodes)?;
+        if plan.dedicated_nodes.is_some() {
+            plan.config.ratio = topology.ratio();
         }
         let config = &plan.config;
-        let topology = Topology::plan(config, &nodes)?;
         let machines = peers::gather(&*peers, &peers.machine())?;
         let spread = machines.iter().any(|&one| one != machines[0]);
         let writing = topology.writing();
@@ -309,17 +309,6 @@ fn plan(peers: &dyn Peers, config: Result<PathBuf>) -> Result<Plan> {
     let own = (peers.rank() == 0).then(|| make().map_err(Told::from));
     let found: std::result::Result<Plan, Told> = peers::broadcast(peers, own.as_ref(), 0)?;
     Ok(found?)
-}
-
-/// Computing nodes for each of so many that only write.
-fn ratio(nodes: &[usize], dedicated: usize) -> Result<usize> {
-    let all = nodes.iter().max().map_or(0, |last| last + 1);
-    if all <= dedicated {
-        return Err(Error::Input(format!(
-            "<dedicated>: of {all} nodes, {dedicated} leave none to compute"
-        )));
-    }
-    Ok((all - dedicated).div_ceil(dedicated))
 }
 
 /// The node of each rank: machines, in the order of their first ranks.

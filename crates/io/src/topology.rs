@@ -6,7 +6,7 @@
 
 use crate::config::{Approach, Config};
 use crate::error::{Error, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Roles of the ranks of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,12 +18,14 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Give each rank its role; `nodes` is the node of each rank.
+    /// Give each rank its role; `nodes` is the node of each rank. `dedicated` is the number of nodes that
+    /// only write, in all, where a Damaris file says it: then it counts, and not the configuration's ratio.
     ///
     /// # Errors
     ///
-    /// `Input` where no rank is left to compute, or to write.
-    pub fn plan(config: &Config, nodes: &[usize]) -> Result<Self> {
+    /// `Input` where no rank is left to compute, or to write, or a dedicated node would have nothing to
+    /// write.
+    pub fn plan(config: &Config, nodes: &[usize], dedicated: Option<usize>) -> Result<Self> {
         let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (rank, &node) in nodes.iter().enumerate() {
             members.entry(node).or_default().push(rank);
@@ -31,9 +33,22 @@ impl Topology {
         let writer_of = match config.approach {
             Approach::Tp => (0..nodes.len()).map(|rank| (rank, rank)).collect(),
             Approach::Dc => cores(config.writers, &members)?,
-            Approach::Dn => dedicated_nodes(config.ratio, &members)?,
+            Approach::Dn => match dedicated {
+                Some(count) => counted_nodes(count, &members)?,
+                None => nodes_by_ratio(config.ratio, &members)?,
+            },
         };
         Ok(Self { nodes: nodes.to_vec(), writer_of })
+    }
+
+    /// How many nodes that compute share one that writes, at most; 0 without dedicated nodes.
+    #[must_use]
+    pub fn ratio(&self) -> usize {
+        let all: BTreeSet<usize> = self.nodes.iter().copied().collect();
+        let computing: BTreeSet<usize> =
+            self.writer_of.keys().map(|&rank| self.nodes[rank]).collect();
+        let dedicated = all.len() - computing.len();
+        if dedicated == 0 { 0 } else { computing.len().div_ceil(dedicated) }
     }
 
     /// The ranks that compute, ascending.
@@ -89,25 +104,63 @@ fn cores(writers: usize, members: &BTreeMap<usize, Vec<usize>>) -> Result<BTreeM
     Ok(found)
 }
 
-fn dedicated_nodes(
+fn nodes_by_ratio(
     ratio: usize,
     members: &BTreeMap<usize, Vec<usize>>,
 ) -> Result<BTreeMap<usize, usize>> {
-    let all: Vec<&Vec<usize>> = members.values().collect();
-    if all.len() < 2 {
+    if members.len() < 2 {
         return Err(Error::Input(format!(
             "dn:{ratio} needs two nodes or more, and there is one: use tp or dc, or emulate nodes \
              with ranks_per_node"
         )));
     }
-    let dedicated = all.len().div_ceil(ratio + 1);
+    Ok(last_nodes_write(members.len().div_ceil(ratio + 1), members))
+}
+
+/// As many nodes as are asked for write, or none does: a node with nothing to write would be lost.
+fn counted_nodes(
+    dedicated: usize,
+    members: &BTreeMap<usize, Vec<usize>>,
+) -> Result<BTreeMap<usize, usize>> {
+    let all = members.len();
+    let plan = |count: usize| {
+        if count >= all {
+            return None;
+        }
+        let found = last_nodes_write(count, members);
+        let writing: BTreeSet<usize> = found.values().copied().collect();
+        let mut last = members.values().skip(all - count);
+        let busy = last.all(|ranks| ranks.iter().any(|rank| writing.contains(rank)));
+        busy.then_some(found)
+    };
+    plan(dedicated).ok_or_else(|| {
+        let told = if dedicated >= all {
+            "leave none to compute".to_owned()
+        } else {
+            let ranks: usize = members.values().take(all - dedicated).map(Vec::len).sum();
+            format!("leave too few ranks to compute ({ranks}) for each to write for one")
+        };
+        let most = (1..dedicated.min(all)).rev().find(|&count| plan(count).is_some());
+        Error::Input(format!(
+            "<dedicated>: of {all} nodes, {dedicated} {told}; allowed: {} at most",
+            most.unwrap_or_default()
+        ))
+    })
+}
+
+/// The last nodes write for the others, which their ranks share evenly.
+fn last_nodes_write(
+    dedicated: usize,
+    members: &BTreeMap<usize, Vec<usize>>,
+) -> BTreeMap<usize, usize> {
+    let all: Vec<&Vec<usize>> = members.values().collect();
     let (computing, writing) = all.split_at(all.len() - dedicated);
     let flat = |nodes: &[&Vec<usize>]| {
         let mut ranks: Vec<usize> = nodes.iter().flat_map(|ranks| ranks.iter().copied()).collect();
         ranks.sort_unstable();
         ranks
     };
-    Ok(spread(&flat(computing), &flat(writing)))
+    spread(&flat(computing), &flat(writing))
 }
 
 /// Neighbours share a writer; writers differ by one client at most.
@@ -127,7 +180,7 @@ mod tests {
 
     #[test]
     fn the_last_ranks_of_each_node_write() {
-        let plan = Topology::plan(&config(Approach::Dc, 1), &emulated(8, 4)).unwrap();
+        let plan = Topology::plan(&config(Approach::Dc, 1), &emulated(8, 4), None).unwrap();
         assert_eq!(plan.computing(), [0, 1, 2, 4, 5, 6]);
         assert_eq!((plan.writing(), plan.clients(7)), (vec![3, 7], vec![4, 5, 6]));
         assert_eq!(plan.share(0, 300), 100);
@@ -135,7 +188,7 @@ mod tests {
 
     #[test]
     fn the_last_nodes_write() {
-        let plan = Topology::plan(&config(Approach::Dn, 3), &emulated(8, 2)).unwrap();
+        let plan = Topology::plan(&config(Approach::Dn, 3), &emulated(8, 2), None).unwrap();
         assert_eq!((plan.computing(), plan.writing()), ((0..6).collect(), vec![6, 7]));
         assert_eq!(plan.clients(6), [0, 1, 2]);
     }
@@ -143,9 +196,62 @@ mod tests {
     #[test]
     fn a_job_without_room_for_writers_is_refused() {
         for (approach, words) in [(Approach::Dc, "fewer writers"), (Approach::Dn, "two nodes")] {
-            let told = Topology::plan(&config(approach, 4), &emulated(4, 4)).unwrap_err();
+            let told = Topology::plan(&config(approach, 4), &emulated(4, 4), None).unwrap_err();
             assert!(told.to_string().contains(words), "{told}");
         }
+    }
+
+    /// How many ranks each node that writes has to write for: one after the other goes to the one that has
+    /// least. `None` where one would have none.
+    fn slow(nodes: usize, per_node: usize, dedicated: usize) -> Option<Vec<usize>> {
+        let mut loads = vec![0; dedicated];
+        for _ in 0..nodes.checked_sub(dedicated)? * per_node {
+            *loads.iter_mut().min()? += 1;
+        }
+        loads.sort_unstable();
+        (loads[0] > 0).then_some(loads)
+    }
+
+    /// With 9 nodes of which 4 were dedicated, 3 wrote.
+    #[test]
+    fn as_many_nodes_write_as_are_asked_for_each_for_as_many_ranks() {
+        for (nodes, per_node, dedicated) in (1..=12)
+            .flat_map(|nodes| (1..=4).map(move |per_node| (nodes, per_node)))
+            .flat_map(|(nodes, per_node)| (1..=13).map(move |count| (nodes, per_node, count)))
+        {
+            let (dn, all) = (config(Approach::Dn, 1), emulated(nodes * per_node, per_node));
+            let shown = format!("{dedicated} of {nodes} nodes of {per_node} ranks");
+            let found = Topology::plan(&dn, &all, Some(dedicated));
+            let Some(loads) = slow(nodes, per_node, dedicated) else {
+                let most = (1..dedicated).rfind(|&count| slow(nodes, per_node, count).is_some());
+                let told = found.unwrap_err().to_string();
+                let start = format!("<dedicated>: of {nodes} nodes, {dedicated} leave ");
+                let end = format!("; allowed: {} at most", most.unwrap_or_default());
+                assert!(told.starts_with(&start) && told.ends_with(&end), "{shown}: {told}");
+                continue;
+            };
+            let plan = found.unwrap();
+            let mut counts = vec![0; nodes];
+            plan.writer_of.values().for_each(|&writer| counts[all[writer]] += 1);
+            let (computing, writing) = counts.split_at(nodes - dedicated);
+            let mut writing = writing.to_vec();
+            writing.sort_unstable();
+            assert_eq!(writing, loads, "{shown}");
+            assert!(computing.iter().all(|&count| count == 0), "{shown}");
+            assert_eq!(plan.ratio(), (nodes - dedicated).div_ceil(dedicated), "{shown}");
+        }
+    }
+
+    /// Of two nodes, one has ranks enough for both and the other one is left over.
+    #[test]
+    fn no_dedicated_node_is_left_without_a_rank() {
+        let nodes = [0, 0, 1, 1, 1, 1, 1, 1, 1, 2];
+        let told = Topology::plan(&config(Approach::Dn, 1), &nodes, Some(2)).unwrap_err();
+        assert_eq!(
+            told.to_string(),
+            "<dedicated>: of 3 nodes, 2 leave too few ranks to compute (2) for each to write for one; \
+             allowed: 1 at most"
+        );
     }
 
     proptest! {
@@ -155,7 +261,7 @@ mod tests {
         ) {
             let approach = if dedicated { Approach::Dn } else { Approach::Dc };
             let all = emulated(per_node * nodes, per_node);
-            let Ok(plan) = Topology::plan(&config(approach, number), &all) else { return Ok(()) };
+            let Ok(plan) = Topology::plan(&config(approach, number), &all, None) else { return Ok(()) };
             let counts: Vec<usize> =
                 plan.writing().iter().map(|&writer| plan.clients(writer).len()).collect();
             prop_assert_eq!(counts.iter().sum::<usize>(), plan.computing().len());

@@ -11,7 +11,8 @@ These are the elements that Damaris's schema asks for, in any order. Older versi
 of a node, and dedicated nodes the other nodes.
 
 Damaris counts dedicated nodes in all, this middleware nodes for each one that writes: the number of
-nodes has to be told. Damaris drops a dump when its buffer is full; `when_full` blocks by default.
+nodes has to be told, and numbers of dedicated nodes that no such ratio makes are refused (none that
+Damaris allows). Damaris drops a dump when its buffer is full; `when_full` blocks by default.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def write(config: Written, nodes: int, name: str = "wattio") -> str:
     buffer = int(config.buffer)
     if buffer > BUFFER_MAX:
         raise InputError(f"buffer: {buffer} B; allowed in a Damaris file: up to {BUFFER_MAX} B")
-    dedicated = -(-nodes // (config.ratio + 1)) if config.approach == "dn" else 0
+    dedicated = dedicated_nodes(nodes, config.ratio) if config.approach == "dn" else 0
     cores = config.writers if config.approach == "dc" else 0
     return (
         "<architecture>\n"
@@ -118,8 +119,20 @@ def _approach(architecture: ElementTree.Element, nodes: int | None) -> dict[str,
         raise InputError(
             f"<dedicated>: dedicates {dedicated} of {nodes} nodes; none is left to compute"
         )
-    ratio, rest = divmod(nodes - dedicated, dedicated)
-    return {"approach": "dn", "ratio": ratio + bool(rest)}
+    ratio = -(-(nodes - dedicated) // dedicated)
+    if (found := dedicated_nodes(nodes, ratio)) != dedicated:
+        # This ratio makes fewer; the next smaller one, if there is one, makes more.
+        more = f" or {dedicated_nodes(nodes, ratio - 1)}" if ratio > 1 else ""
+        raise InputError(
+            f"<dedicated>: no whole number of computing nodes for each one that writes dedicates"
+            f" {dedicated} of {nodes} nodes; allowed next to it: {found}{more}"
+        )
+    return {"approach": "dn", "ratio": ratio}
+
+
+def dedicated_nodes(nodes: int, ratio: int) -> int:
+    """How many of so many nodes write if `ratio` that compute share one that writes."""
+    return -(-nodes // (ratio + 1))
 
 
 def _number(architecture: ElementTree.Element, element: str, name: str) -> int | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from wattio.errors import InputError
 from wattio.hpcio.config import Config
+from wattio.hpcio.damaris import dedicated_nodes
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def _nodes(ratio: int, nodes: tuple[int, ...], members: Mapping[int, list[int]])
             " with ranks_per_node"
         )
     numbers = list(members)
-    dedicated = -(-len(numbers) // (ratio + 1))
+    dedicated = dedicated_nodes(len(numbers), ratio)
     computing = [rank for node in numbers[:-dedicated] for rank in members[node]]
     writing = [rank for node in numbers[-dedicated:] for rank in members[node]]
     found = _spread(sorted(computing), writing)

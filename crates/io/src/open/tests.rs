@@ -10,18 +10,6 @@ fn all_ranks_are_told_of_the_folder_that_rank_0_means() {
     assert_eq!(found, std::env::current_dir().unwrap().join("out/../dumps"));
 }
 
-#[test]
-fn dedicated_nodes_are_counted_in_all_and_shared_by_those_that_compute() {
-    for (nodes, dedicated, found) in [(2, 1, 1), (8, 1, 7), (8, 2, 3), (8, 3, 2), (9, 4, 2)] {
-        let ranks: Vec<usize> = (0..3 * nodes).map(|rank| rank / 3).collect();
-        assert_eq!(ratio(&ranks, dedicated), Ok(found), "{dedicated} of {nodes}");
-    }
-    for (nodes, count) in [(&[][..], 0), (&[0, 0], 1), (&[0, 1], 2)] {
-        let told = format!("<dedicated>: of {count} nodes, 2 leave none to compute");
-        assert_eq!(ratio(nodes, 2), Err(Error::Input(told)));
-    }
-}
-
 /// The program went on, and the error was "No such file or directory" after a minute.
 #[test]
 fn a_program_that_does_not_serve_is_named_and_ended() {
