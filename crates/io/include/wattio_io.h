@@ -11,9 +11,10 @@
  *     check(wattio_io_close(&io, NULL, 0, NULL));
  *
  * Calls return WATTIO_IO_OK or a code for what went wrong; `wattio_io_error` has the text. Several threads
- * may use a handle; their calls take effect one at a time, and go on while others wait in `flush` or
- * `wait_durable`. If the program does not handle a failure, it must end all ranks (MPI_Abort). After
- * WATTIO_IO_STEP_FAILED it may continue.
+ * may use a handle; their calls take effect one at a time, and go on while others wait for the writer: for
+ * room (`allocate`, `put`, `end_step`), or until steps are written (`flush`, `wait_durable`, and `end_step`
+ * with time partitioning). Nothing can be added to a step that a thread is ending. If the program does not
+ * handle a failure, it must end all ranks (MPI_Abort). After WATTIO_IO_STEP_FAILED it may continue.
  */
 #ifndef WATTIO_IO_H
 #define WATTIO_IO_H

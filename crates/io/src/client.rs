@@ -315,25 +315,6 @@ impl Client {
         self.giving_up = (done..self.number).find(|&number| self.board.drop_dump(number));
         self.writer.ring();
     }
-
-    /// Look for something, and sleep until the writer has done something, until it is found, or until a
-    /// moment. How far the writer is is seen before the look: it does not ring for what it does after that
-    /// and before this sleeps.
-    fn wait<T>(
-        &mut self,
-        until: Option<Instant>,
-        mut look: impl FnMut(&mut Self) -> Result<Option<T>>,
-    ) -> Result<Option<T>> {
-        loop {
-            let (turn, seen) = (self.ear.turns.number(), self.ear.counts.seen());
-            if let Some(found) = look(self)? {
-                return Ok(Some(found));
-            }
-            if self.ear.sleep(turn, seen, until)? == Woken::TimedOut {
-                return look(self);
-            }
-        }
-    }
 }
 
 impl Transport for Client {
@@ -351,21 +332,19 @@ impl Transport for Client {
         declared: &[Declared],
         which: usize,
         step: u64,
-    ) -> Result<u64> {
+    ) -> Result<Option<u64>> {
         loop {
-            let room = self.wait(None, |own| match own.try_reserve(open, declared, which)? {
-                Room::At(data) => Ok(Some(Some(data))),
-                Room::AfterPost => Ok(Some(None)),
+            match self.try_reserve(open, declared, which)? {
+                Room::At(data) => return Ok(Some(data)),
                 Room::Later => {
-                    own.make_room();
-                    Ok(None)
+                    self.make_room();
+                    return Ok(None);
                 }
-            })?;
-            match room.flatten() {
-                Some(data) => return Ok(data),
-                None => {
+                Room::AfterPost => {
                     let attributes = &Attributes::new();
-                    self.post(open, Part { declared, step, end: false, attributes })?;
+                    if !self.post(open, Part { declared, step, end: false, attributes })? {
+                        return Ok(None);
+                    }
                 }
             }
         }
@@ -380,13 +359,10 @@ impl Transport for Client {
         Some(Arc::clone(self.slot.memory()))
     }
 
-    fn post(&mut self, open: &mut Open, part: Part<'_>) -> Result<()> {
-        self.wait(None, |own| {
-            let posted = own.try_post(open, part)?;
-            own.stalls += u64::from(!posted);
-            Ok(posted.then_some(()))
-        })
-        .map(|_| ())
+    fn post(&mut self, open: &mut Open, part: Part<'_>) -> Result<bool> {
+        let posted = self.try_post(open, part)?;
+        self.stalls += u64::from(!posted);
+        Ok(posted)
     }
 
     fn settled(&mut self) -> Result<u64> {
@@ -418,6 +394,7 @@ impl Transport for Client {
     }
 
     fn nap(&self) -> Box<dyn Nap> {
+        // Seen before one looks: the writer does not ring for what it does after that and before the sleep.
         let (turn, seen) = (self.ear.turns.number(), self.ear.counts.seen());
         Box::new(BesideClient { ear: Arc::clone(&self.ear), turn, seen })
     }

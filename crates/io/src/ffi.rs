@@ -1,7 +1,7 @@
 //! What C and Fortran call: `wattio_io.h` says what each call does.
 //!
-//! A handle may be used by several threads: each call holds its lock, and those that only wait sleep
-//! without it. Nothing of Rust's leaves a call: a panic becomes a code.
+//! A handle may be used by several threads: each call holds its lock, and those that wait for the writer
+//! sleep without it. Nothing of Rust's leaves a call: a panic becomes a code.
 #![allow(unsafe_code)]
 #![allow(clippy::missing_safety_doc)]
 
@@ -13,7 +13,7 @@ pub use peers::CPeers;
 use crate::block::{Type, Value};
 use crate::error::{Error, Result};
 use crate::open::{self, JobReport, Member, RankReport};
-use crate::session::Session;
+use crate::session::{Ending, Session};
 use crate::shared::Shared;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, OsStr, c_char, c_double, c_int, c_void};
@@ -107,13 +107,23 @@ fn not_open(handle: *mut Handle) -> Error {
 /// No other thread closes the handle meanwhile.
 unsafe fn with(handle: *mut Handle, what: impl FnOnce(&mut State) -> Result<()>) -> c_int {
     call(|| {
-        if !open_handles().contains(&handle.addr()) {
-            return Err(not_open(handle));
-        }
-        // SAFETY: it is open.
-        let handle = unsafe { &*handle };
+        // SAFETY: as the caller says.
+        let handle = unsafe { opened(handle)? };
         what(&mut handle.state.lock().unwrap_or_else(PoisonError::into_inner))
     })
+}
+
+/// The handle, if it is one.
+///
+/// # Safety
+///
+/// As `with`.
+unsafe fn opened<'a>(handle: *mut Handle) -> Result<&'a Handle> {
+    if !open_handles().contains(&handle.addr()) {
+        return Err(not_open(handle));
+    }
+    // SAFETY: it is open, and stays so for as long as the call.
+    Ok(unsafe { &*handle })
 }
 
 /// Run a call on a handle that waits until `what` finds something, or until a moment; other threads use
@@ -127,28 +137,46 @@ unsafe fn waiting(
     until: Option<Instant>,
     late: impl FnOnce() -> Result<()>,
     mut what: impl FnMut(&mut Session) -> Result<bool>,
-) -> c_int {
-    call(|| {
-        if !open_handles().contains(&handle.addr()) {
-            return Err(not_open(handle));
+) -> Result<()> {
+    // SAFETY: as the caller says.
+    let handle = unsafe { opened(handle)? };
+    let mut in_time = true;
+    loop {
+        let mut state = handle.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let session = state.session()?;
+        let nap = session.nap();
+        if what(session)? {
+            return Ok(());
         }
-        // SAFETY: it is open.
-        let handle = unsafe { &*handle };
-        let mut in_time = true;
-        loop {
-            let mut state = handle.state.lock().unwrap_or_else(PoisonError::into_inner);
-            let session = state.session()?;
-            let nap = session.nap();
-            if what(session)? {
-                return Ok(());
-            }
-            drop(state);
-            if !in_time {
-                return late();
-            }
-            in_time = nap.sleep(until)?;
+        drop(state);
+        if !in_time {
+            return late();
         }
-    })
+        in_time = nap.sleep(until)?;
+    }
+}
+
+/// Run a call on a handle that may sleep until the writer is further, which counts as blocked; other
+/// threads use the handle meanwhile.
+///
+/// # Safety
+///
+/// As `with`.
+unsafe fn blocking(
+    handle: *mut Handle,
+    mut what: impl FnMut(&mut Session) -> Result<bool>,
+) -> Result<()> {
+    let mut asleep: Option<Instant> = None;
+    let look = |session: &mut Session| {
+        if let Some(since) = asleep.take() {
+            session.add_blocked(since.elapsed());
+        }
+        let found = what(session)?;
+        asleep = (!found).then(Instant::now);
+        Ok(found)
+    };
+    // SAFETY: as the caller says.
+    unsafe { waiting(handle, None, || Ok(()), look) }
 }
 
 /// # Safety
@@ -415,17 +443,18 @@ pub unsafe extern "C" fn wattio_io_allocate(
     variable: i64,
     data: *mut *mut c_void,
 ) -> c_int {
-    unsafe {
-        with(io, |state| {
-            if data.is_null() {
-                return Err(Error::Input("data is NULL".to_owned()));
-            }
-            put(data, std::ptr::null_mut());
-            let found = state.session()?.allocate(which(variable)?)?;
-            put(data, found.cast());
-            Ok(())
-        })
-    }
+    call(|| {
+        if data.is_null() {
+            return Err(Error::Input("data is NULL".to_owned()));
+        }
+        unsafe { put(data, std::ptr::null_mut()) };
+        let allocated = |session: &mut Session| {
+            let found = session.allocate(which(variable)?)?;
+            unsafe { put(data, found.unwrap_or_default().cast()) };
+            Ok(found.is_some())
+        };
+        unsafe { blocking(io, allocated) }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -442,26 +471,25 @@ pub unsafe extern "C" fn wattio_io_put(
     data: *const c_void,
     mode: c_int,
 ) -> c_int {
-    unsafe {
-        with(io, |state| {
-            let deferred = match mode {
-                0 => false,
-                1 => true,
-                _ => {
-                    return Err(Error::Input(format!(
-                        "mode {mode}; allowed: WATTIO_IO_SYNC, WATTIO_IO_DEFERRED"
-                    )));
-                }
-            };
-            state.session()?.put(which(variable)?, data.cast(), deferred)
-        })
-    }
+    call(|| {
+        let deferred = match mode {
+            0 => false,
+            1 => true,
+            _ => {
+                return Err(Error::Input(format!(
+                    "mode {mode}; allowed: WATTIO_IO_SYNC, WATTIO_IO_DEFERRED"
+                )));
+            }
+        };
+        unsafe { blocking(io, |session| session.put(which(variable)?, data.cast(), deferred)) }
+    })
 }
 
 #[unsafe(no_mangle)]
 #[allow(missing_docs)]
 pub unsafe extern "C" fn wattio_io_end_step(io: *mut Handle) -> c_int {
-    unsafe { with(io, |state| state.session()?.end_step()) }
+    let mut ending = Ending::default();
+    call(|| unsafe { blocking(io, |session| session.end_step(&mut ending)) })
 }
 
 #[unsafe(no_mangle)]
@@ -473,7 +501,7 @@ pub unsafe extern "C" fn wattio_io_flush(io: *mut Handle) -> c_int {
         let steps = *steps.get_or_insert_with(|| session.handed_over());
         session.is_flushed(steps)
     };
-    unsafe { waiting(io, None, || Ok(()), flushed) }
+    call(|| unsafe { waiting(io, None, || Ok(()), flushed) })
 }
 
 #[unsafe(no_mangle)]
@@ -506,7 +534,8 @@ pub unsafe extern "C" fn wattio_io_wait_durable(
     }
     let until = limit.ok().and_then(|limit| Instant::now().checked_add(limit));
     let late = || Err(Error::TimedOut(format!("step {step}: is not durable yet")));
-    unsafe { waiting(io, until, late, |session| session.is_durable(number_of(step)?)) }
+    let durable = |session: &mut Session| session.is_durable(number_of(step)?);
+    call(|| unsafe { waiting(io, until, late, durable) })
 }
 
 #[unsafe(no_mangle)]
@@ -607,3 +636,6 @@ fn target(variable: i64) -> Result<Option<usize>> {
 fn number_of(step: i64) -> Result<u64> {
     u64::try_from(step).map_err(|_| Error::Input(format!("step {step}: steps begin at 0 and rise")))
 }
+
+#[cfg(test)]
+mod tests;

@@ -33,9 +33,27 @@ pub struct Remote {
     failures: u64,
     last_failure: (u64, String),
     ending: bool,
+    /// What is being handed over.
+    posting: Option<Posting>,
+    /// How many blocks there is room for that have not been sent.
+    granted: usize,
+    refused: Option<String>,
     closing: Arc<AtomicBool>,
     stalls: u64,
     ear: Arc<Ear>,
+}
+
+/// How far a post has come: the writer's node makes room for its blocks bit by bit.
+#[derive(Debug, Default)]
+struct Posting {
+    /// Of so many blocks the other end was told.
+    told: usize,
+    /// So many have been sent to it.
+    sent: usize,
+    /// Whether it was told of all, and of the end.
+    whole: bool,
+    /// Whether some have been sent of those that it was told of last.
+    answered: bool,
 }
 
 /// What wakes threads that wait beside a rank's end for what its writer tells.
@@ -109,6 +127,9 @@ impl Remote {
             failures: 0,
             last_failure: (0, String::new()),
             ending: false,
+            posting: None,
+            granted: 0,
+            refused: None,
             closing: Arc::default(),
             stalls: 0,
             ear: Arc::new(ear),
@@ -166,40 +187,50 @@ impl Remote {
                     self.failures += 1;
                     self.last_failure = failed;
                 }
-                if self.ear.turns.wake() {
-                    self.ear.doorbell.ring();
-                }
             }
+            ToRank::Send(count) => self.granted += count as usize,
+            ToRank::Refused(text) => self.refused = Some(text),
             ToRank::Ending => self.ending = true,
-            ToRank::Ended | ToRank::Welcome { .. } | ToRank::Send(_) | ToRank::Refused(_) => {}
+            ToRank::Ended | ToRank::Welcome { .. } => return,
+        }
+        // It may be what another thread sleeps for, which sees nothing any more on the stream.
+        if self.ear.turns.wake() {
+            self.ear.doorbell.ring();
         }
     }
 
-    /// Send blocks that have been told of, as there is room for them.
-    fn send(&mut self, placed: &[Placed], declared: &[Declared]) -> Result<()> {
-        let mut left = placed.iter();
-        let mut asked = false;
-        while left.len() > 0 {
-            // The first answer comes at once where there is room.
-            self.stalls += u64::from(asked);
-            asked = true;
-            let answer = self.hear(None, |told| match told {
-                ToRank::Send(count) => Some(Answer::Send(*count)),
-                ToRank::Refused(text) => Some(Answer::Refused(text.clone())),
-                _ => None,
-            })?;
-            match answer {
-                Some(Answer::Send(count)) => {
-                    for one in left.by_ref().take(count as usize) {
-                        let bytes = declared[one.variable].bytes as usize;
-                        let words = &self.buffers[one.data as usize];
-                        self.peers.send(&words.as_bytes()[..bytes], self.relay)?;
-                    }
-                }
-                Some(Answer::Refused(text)) => return Err(Error::Input(text)),
-                None => {}
-            }
+    /// Tell of as many of the blocks that are left as go in one message.
+    fn announce(&self, mut posting: Posting, open: &Open, part: Part<'_>) -> Result<Posting> {
+        let Part { declared, step, end, attributes } = part;
+        let left = &open.placed[posting.told..];
+        let (some, others) = left.split_at(fitting(left, declared));
+        posting.whole = others.is_empty();
+        let mut encoded = Vec::new();
+        let none = Attributes::new();
+        block::put_attributes(&mut encoded, if posting.whole { attributes } else { &none });
+        self.frames.say(&FromRank::Post {
+            step,
+            end: end && posting.whole,
+            blocks: some.iter().map(|one| declared[one.variable].encoded.clone()).collect(),
+            attributes: encoded,
+        })?;
+        posting.told += some.len();
+        posting.answered = false;
+        Ok(posting)
+    }
+
+    /// Send blocks that there is room for.
+    fn send(&mut self, posting: &mut Posting, open: &Open, declared: &[Declared]) -> Result<()> {
+        // The first answer comes at once where there is room.
+        self.stalls += u64::from(posting.answered);
+        posting.answered = true;
+        let count = std::mem::take(&mut self.granted).min(posting.told - posting.sent);
+        for one in &open.placed[posting.sent..posting.sent + count] {
+            let bytes = declared[one.variable].bytes as usize;
+            let words = &self.buffers[one.data as usize];
+            self.peers.send(&words.as_bytes()[..bytes], self.relay)?;
         }
+        posting.sent += count;
         Ok(())
     }
 }
@@ -212,12 +243,6 @@ fn fitting(placed: &[Placed], declared: &[Declared]) -> usize {
         bytes > LIST_MAX
     };
     placed.iter().position(too_many).map_or(placed.len(), |count| count.max(1))
-}
-
-/// What answers a post.
-enum Answer {
-    Send(u32),
-    Refused(String),
 }
 
 impl Transport for Remote {
@@ -235,14 +260,14 @@ impl Transport for Remote {
         declared: &[Declared],
         which: usize,
         _: u64,
-    ) -> Result<u64> {
+    ) -> Result<Option<u64>> {
         self.check_share(&declared[which])?;
         if self.buffers.len() < declared.len() {
             self.buffers.resize_with(declared.len(), Buffer::new);
         }
         self.buffers[which].resize(declared[which].bytes.div_ceil(8) as usize, 0);
         open.head_bytes += declared[which].encoded.len() as u64;
-        Ok(which as u64)
+        Ok(Some(which as u64))
     }
 
     fn place(&mut self, data: u64, bytes: u64) -> Result<*mut u8> {
@@ -257,29 +282,33 @@ impl Transport for Remote {
         None
     }
 
-    fn post(&mut self, open: &mut Open, part: Part<'_>) -> Result<()> {
-        let Part { declared, step, end, attributes } = part;
-        let placed = std::mem::take(&mut open.placed);
-        open.head_bytes = 0;
-        open.posted = true;
-        let none = Attributes::new();
-        let mut left = &placed[..];
+    fn post(&mut self, open: &mut Open, part: Part<'_>) -> Result<bool> {
+        let mut posting = self.posting.take().unwrap_or_default();
         loop {
-            let (some, others) = left.split_at(fitting(left, declared));
-            left = others;
-            let last = left.is_empty();
-            let mut encoded = Vec::new();
-            block::put_attributes(&mut encoded, if last { attributes } else { &none });
-            self.frames.say(&FromRank::Post {
-                step,
-                end: end && last,
-                blocks: some.iter().map(|one| declared[one.variable].encoded.clone()).collect(),
-                attributes: encoded,
-            })?;
-            self.send(some, declared)?;
-            if last {
-                return Ok(());
+            if posting.sent == posting.told {
+                if posting.whole {
+                    open.placed.clear();
+                    open.head_bytes = 0;
+                    open.posted = true;
+                    return Ok(true);
+                }
+                posting = self.announce(posting, open, part)?;
+                continue;
             }
+            while self.granted == 0
+                && self.refused.is_none()
+                && let Some(told) = self.frames.hear()?
+            {
+                self.take(told);
+            }
+            if let Some(text) = self.refused.take() {
+                return Err(Error::Input(text));
+            }
+            if self.granted == 0 {
+                self.posting = Some(posting);
+                return Ok(false);
+            }
+            self.send(&mut posting, open, part.declared)?;
         }
     }
 
@@ -339,4 +368,4 @@ impl Drop for Remote {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,4 +1,7 @@
 //! What a program holds: the same calls for all approaches.
+//!
+//! No call but `close` waits for the writer. Those that have to say so (`None`, false): then one sleeps at a
+//! `nap`, which was had before the call, and calls again. Others may use the session meanwhile.
 
 use crate::block::{self, Attributes, Type, Value, Variable};
 use crate::error::{Error, Result};
@@ -8,7 +11,7 @@ use crate::transport::{Declared, Nap, Open, Part, Placed, Transport};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Steps go up to this, as in files.
 pub const STEP_MAX: u64 = i64::MAX as u64;
@@ -22,7 +25,7 @@ pub struct Report {
     pub steps: u64,
     /// Bytes of data in them.
     pub bytes: u64,
-    /// Time within calls from `begin_step` to `end_step`.
+    /// Time within calls from `begin_step` to `end_step`, of all threads together.
     pub blocked_s: f64,
     /// How often the rank slept since there was no room.
     pub stalls: u64,
@@ -57,6 +60,16 @@ struct Current {
     /// The variables of which there is a block.
     has: Vec<bool>,
     deferred: Vec<(usize, *const u8)>,
+    /// A thread ends the step: nothing may be added to it.
+    ending: bool,
+}
+
+/// How far the end of a step has come, for whoever ends it.
+#[derive(Debug, Default)]
+pub struct Ending {
+    begun: bool,
+    /// How many steps were handed over with this one.
+    steps: Option<u64>,
 }
 
 // SAFETY is not at stake: the pointers are followed in unsafe calls only, whose caller has promised
@@ -122,10 +135,10 @@ impl Session {
     pub fn attribute(&mut self, which: Option<usize>, name: &str, value: Value) -> Result<()> {
         self.check_open()?;
         let Some(which) = which else {
-            let mut attributes = self.begun()?.attributes.clone();
+            let mut attributes = self.filled()?.attributes.clone();
             block::set_attribute(&mut attributes, name, value)?;
             self.check_room(name, "of this step", &attributes)?;
-            self.begun()?.attributes = attributes;
+            self.filled()?.attributes = attributes;
             return Ok(());
         };
         self.check_variable(which)?;
@@ -165,6 +178,7 @@ impl Session {
             open: Open::default(),
             has: vec![false; self.declared.len()],
             deferred: Vec::new(),
+            ending: false,
         });
         Ok(())
     }
@@ -173,11 +187,11 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// `Input`.
+    /// `Input`; `Host` where the writer has died.
     pub fn number_step(&mut self, step: u64) -> Result<()> {
         self.check_open()?;
         self.check_rises("number_step", step)?;
-        let current = self.current.as_mut().ok_or_else(not_begun)?;
+        let current = self.filled()?;
         if current.open.posted {
             return Err(Error::Input(format!(
                 "number_step({step}): a part of step {} was handed over already",
@@ -189,15 +203,20 @@ impl Session {
     }
 
     /// Memory for a variable's block in this step, which the writer sees; its content is arbitrary.
-    /// It is complete at `commit`, or at the step's end, and must not be touched from then on.
+    /// It is complete at `commit`, or at the step's end, and must not be touched from then on. `None` where
+    /// there is no room yet.
     ///
     /// # Errors
     ///
     /// `Input`; `Host` where the writer has died.
-    pub fn allocate(&mut self, which: usize) -> Result<*mut u8> {
-        let data = self.timed(|session| session.place(which, false))?;
+    pub fn allocate(&mut self, which: usize) -> Result<Option<*mut u8>> {
+        self.check_block(which)?;
+        self.filled()?;
+        let Some(data) = self.timed(|session| session.place(which, false))? else {
+            return Ok(None);
+        };
         let bytes = self.declared[which].bytes;
-        self.transport.place(data, bytes)
+        self.transport.place(data, bytes).map(Some)
     }
 
     /// A block that `allocate` has given is complete.
@@ -223,7 +242,8 @@ impl Session {
         }
     }
 
-    /// Copy a variable's block of this step; deferred, it is copied when the step ends.
+    /// Copy a variable's block of this step; deferred, it is copied when the step ends. False where there
+    /// is no room yet.
     ///
     /// # Errors
     ///
@@ -234,8 +254,9 @@ impl Session {
     /// `data` points to the block's bytes, which can be read: now, or until the step has ended. It may be
     /// null.
     #[allow(unsafe_code)]
-    pub unsafe fn put(&mut self, which: usize, data: *const u8, deferred: bool) -> Result<()> {
+    pub unsafe fn put(&mut self, which: usize, data: *const u8, deferred: bool) -> Result<bool> {
         self.check_block(which)?;
+        self.filled()?;
         let declared = &self.declared[which];
         // What has no elements need not lie anywhere.
         if data.is_null() && declared.bytes > 0 {
@@ -248,16 +269,17 @@ impl Session {
             let current = self.begun()?;
             current.has[which] = true;
             current.deferred.push((which, data));
-            return Ok(());
+            return Ok(true);
         }
         self.timed(|session| {
-            let at = session.place(which, true)?;
             // SAFETY: as the caller has promised.
-            unsafe { session.copy(which, at, data) }
+            unsafe { session.place_and_copy(which, data) }
         })
     }
 
-    /// End the step: what was allocated or put belongs to the writer from now on.
+    /// End the step: what was allocated or put belongs to the writer once it is handed over. False where
+    /// there is no room yet, or it is to be waited for and has no fate yet: to be called again with the same
+    /// `ending`.
     ///
     /// # Errors
     ///
@@ -272,23 +294,55 @@ impl Session {
     ///
     /// What was put deferred can still be read.
     #[allow(unsafe_code)]
-    pub unsafe fn end_step(&mut self) -> Result<()> {
+    pub unsafe fn end_step(&mut self, ending: &mut Ending) -> Result<bool> {
         self.timed(|session| {
             session.check_open()?;
-            // SAFETY: as the caller has promised.
-            unsafe { session.copy_deferred()? };
-            let Some(mut current) = session.current.take() else { return Err(not_begun()) };
-            let Current { step, ref attributes, .. } = current;
-            let part = Part { declared: &session.declared, step, end: true, attributes };
-            session.transport.post(&mut current.open, part)?;
-            session.steps.push((current.step, None));
-            session.report.steps += 1;
-            if session.synchronous {
-                session.wait_here()?;
+            if !ending.begun {
+                session.filled()?.ending = true;
+                ending.begun = true;
             }
-            session.look();
-            session.untold()
+            if ending.steps.is_none() {
+                // SAFETY: as the caller has promised.
+                let handed_over = unsafe { session.hand_over() };
+                if let (Err(_), Some(current)) = (&handed_over, &mut session.current) {
+                    current.ending = false;
+                }
+                if !handed_over? {
+                    return Ok(false);
+                }
+                ending.steps = Some(session.handed_over());
+            }
+            match ending.steps {
+                Some(steps) if session.synchronous => session.is_flushed(steps),
+                _ => {
+                    session.look();
+                    session.untold().map(|()| true)
+                }
+            }
         })
+    }
+
+    /// Hand the step over; false where there is no room yet.
+    ///
+    /// # Safety
+    ///
+    /// What was put deferred can be read.
+    #[allow(unsafe_code)]
+    unsafe fn hand_over(&mut self) -> Result<bool> {
+        // SAFETY: as the caller has promised.
+        if !unsafe { self.copy_deferred()? } {
+            return Ok(false);
+        }
+        let Some(current) = &mut self.current else { return Err(not_begun()) };
+        let Current { step, ref attributes, .. } = *current;
+        let part = Part { declared: &self.declared, step, end: true, attributes };
+        if !self.transport.post(&mut current.open, part)? {
+            return Ok(false);
+        }
+        self.current = None;
+        self.steps.push((step, None));
+        self.report.steps += 1;
+        Ok(true)
     }
 
     /// Whether the first so many steps that were handed over have a fate, as `flush` waits for.
@@ -312,21 +366,16 @@ impl Session {
         self.steps.len() as u64
     }
 
-    /// What to sleep at, beside this session, until its steps may have a fate; to be had before one looks.
+    /// What to sleep at, beside this session, until there may be room, or its steps have a fate; to be had
+    /// before one looks.
     #[must_use]
     pub fn nap(&self) -> Box<dyn Nap> {
         self.transport.nap()
     }
 
-    /// Wait until everything that was handed over has a fate.
-    fn wait_here(&mut self) -> Result<()> {
-        loop {
-            let nap = self.transport.nap();
-            if self.transport.settled()? >= self.steps.len() as u64 {
-                return Ok(());
-            }
-            nap.sleep(None)?;
-        }
+    /// Time that a call from `begin_step` to `end_step` has slept beside this session.
+    pub fn add_blocked(&mut self, slept: Duration) {
+        self.report.blocked_s += slept.as_secs_f64();
     }
 
     /// Whether a step that was handed over is whole, visible and, with `sync`, on the disk.
@@ -444,6 +493,16 @@ impl Session {
         self.current.as_mut().ok_or_else(not_begun)
     }
 
+    /// The step that has begun, and that nobody ends.
+    fn filled(&mut self) -> Result<&mut Current> {
+        let current = self.begun()?;
+        if current.ending {
+            let step = current.step;
+            return Err(Error::Input(format!("step {step}: another thread ends it already")));
+        }
+        Ok(current)
+    }
+
     fn check_variable(&self, which: usize) -> Result<()> {
         if which < self.declared.len() {
             return Ok(());
@@ -471,32 +530,32 @@ impl Session {
         Ok(())
     }
 
-    fn place(&mut self, which: usize, committed: bool) -> Result<u64> {
+    fn place(&mut self, which: usize, committed: bool) -> Result<Option<u64>> {
         self.check_block(which)?;
         let Some(current) = self.current.as_mut() else { return Err(not_begun()) };
-        let data =
-            self.transport.reserve(&mut current.open, &self.declared, which, current.step)?;
+        let step = current.step;
+        let reserved = self.transport.reserve(&mut current.open, &self.declared, which, step)?;
+        let Some(data) = reserved else { return Ok(None) };
         current.open.placed.push(Placed { variable: which, data, committed });
         current.has[which] = true;
         self.report.bytes += self.declared[which].bytes;
-        Ok(data)
+        Ok(Some(data))
     }
 
-    /// Copy what was put deferred. What has no room stays deferred, with all that follows: the step does
-    /// not end without it.
+    /// Copy what was put deferred; false where not all has room yet. What has none stays deferred, with all
+    /// that follows: the step does not end without it.
     ///
     /// # Safety
     ///
     /// What was put deferred can be read.
     #[allow(unsafe_code)]
-    unsafe fn copy_deferred(&mut self) -> Result<()> {
+    unsafe fn copy_deferred(&mut self) -> Result<bool> {
         let deferred = std::mem::take(&mut self.begun()?.deferred);
         for (at, &(which, data)) in deferred.iter().enumerate() {
             self.begun()?.has[which] = false;
             // SAFETY: as the caller has promised.
-            let copied =
-                self.place(which, true).and_then(|to| unsafe { self.copy(which, to, data) });
-            if copied.is_err() {
+            let copied = unsafe { self.place_and_copy(which, data) };
+            if copied != Ok(true) {
                 if let Some(current) = &mut self.current {
                     current.has[which] = true;
                     current.deferred = deferred[at..].to_vec();
@@ -504,7 +563,19 @@ impl Session {
                 return copied;
             }
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// False where there is no room yet.
+    ///
+    /// # Safety
+    ///
+    /// As `copy`.
+    #[allow(unsafe_code)]
+    unsafe fn place_and_copy(&mut self, which: usize, data: *const u8) -> Result<bool> {
+        let Some(at) = self.place(which, true)? else { return Ok(false) };
+        // SAFETY: as the caller has promised.
+        unsafe { self.copy(which, at, data) }.map(|()| true)
     }
 
     /// # Safety

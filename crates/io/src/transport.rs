@@ -74,7 +74,8 @@ pub trait Nap: Send {
     fn sleep(&self, until: Option<Instant>) -> Result<bool>;
 }
 
-/// One rank's way to its writer.
+/// One rank's way to its writer. No call but `close` waits for the writer: whoever has to sleeps at a
+/// `nap`, and lets others use the session meanwhile.
 pub trait Transport: Send {
     /// Bytes that the attributes of a variable may take, and those of a step.
     fn attributes_max(&self) -> u64;
@@ -86,7 +87,8 @@ pub trait Transport: Send {
     /// `Input`.
     fn check_share(&self, declared: &Declared) -> Result<()>;
 
-    /// Room for a block of the open dump, and where it lies; sleeps until there is some.
+    /// Room for a block of the open dump, and where it lies; `None` where there is none yet: to be asked
+    /// again after a sleep.
     ///
     /// # Errors
     ///
@@ -97,7 +99,7 @@ pub trait Transport: Send {
         declared: &[Declared],
         which: usize,
         step: u64,
-    ) -> Result<u64>;
+    ) -> Result<Option<u64>>;
 
     /// Where a block that has its place lies in this process's memory.
     ///
@@ -109,12 +111,13 @@ pub trait Transport: Send {
     /// The memory that blocks lie in, where a writer shares it: it stays for as long as somebody holds it.
     fn memory(&self) -> Option<Arc<Shared>>;
 
-    /// Hand over what is open.
+    /// Hand over what is open; false where there is no room yet, for all or for a part of it: to be asked
+    /// again after a sleep, and nothing is to be added meanwhile.
     ///
     /// # Errors
     ///
     /// `Input` where attributes are larger than all room for them, `Host` where the writer has died.
-    fn post(&mut self, open: &mut Open, part: Part<'_>) -> Result<()>;
+    fn post(&mut self, open: &mut Open, part: Part<'_>) -> Result<bool>;
 
     /// How many dumps have a fate.
     ///
@@ -145,7 +148,8 @@ pub trait Transport: Send {
     /// How often the rank has slept since there was no room.
     fn stalls(&self) -> u64;
 
-    /// What to sleep at, beside this, until more dumps may have a fate; to be had before `settled` is asked.
+    /// What to sleep at, beside this, until there may be more room, or more dumps have a fate; to be had
+    /// before one asks for either.
     fn nap(&self) -> Box<dyn Nap>;
 
     /// Hand nothing over any more, and wait until everything is written.

@@ -1,13 +1,12 @@
 //! What `wattio_damaris.c` calls: descriptions for Damaris, and blocks as they say.
 
-use super::{Handle, call, path, put, text};
+use super::{Handle, blocking, call, path, put, text};
 use crate::block::Type;
 use crate::damaris::{Description, Shape};
 use crate::error::{Error, Result};
 use crate::session::Session;
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::PoisonError;
 
 /// A description for Damaris, as `wattio_damaris.c` holds it.
 pub struct Damaris {
@@ -152,13 +151,13 @@ pub unsafe extern "C" fn wattio_io_damaris_write(
                 return Err(Error::Input(format!("variable {name:?}: data are NULL")));
             }
             if !shape.stored {
-                return Ok(());
+                return Ok(true);
             }
             let own = declare(damaris, session, name, block, &shape.inner(), shape)?;
             if !shape.has_ghosts() {
                 return session.put(own, data.cast(), false);
             }
-            let to = session.allocate(own)?;
+            let Some(to) = session.allocate(own)? else { return Ok(false) };
             let (starts, length) = shape.rows();
             let element = shape.kind.bytes();
             let row = (length * element) as usize;
@@ -171,7 +170,7 @@ pub unsafe extern "C" fn wattio_io_damaris_write(
                     row,
                 );
             }
-            session.commit(own)
+            session.commit(own).map(|()| true)
         })
     }
 }
@@ -199,7 +198,7 @@ pub unsafe extern "C" fn wattio_io_damaris_allocate(
                     _ => return Err(Error::Host(format!("variable {name:?}: no memory for it"))),
                 }
                 put(data, memory.as_mut_ptr().cast());
-                return Ok(());
+                return Ok(true);
             }
             if shape.has_ghosts() {
                 return Err(Error::Input(format!(
@@ -208,13 +207,15 @@ pub unsafe extern "C" fn wattio_io_damaris_allocate(
                 )));
             }
             let own = declare(damaris, session, name, block, &shape.count, shape)?;
-            put(data, session.allocate(own)?.cast());
-            Ok(())
+            let found = session.allocate(own)?;
+            put(data, found.unwrap_or_default().cast());
+            Ok(found.is_some())
         })
     }
 }
 
-/// Run a call on a description, a session and a variable; nothing for one that is not enabled.
+/// Run a call on a description, a session and a variable, until it is true; nothing for one that is not
+/// enabled.
 ///
 /// # Safety
 ///
@@ -223,21 +224,20 @@ unsafe fn with_block(
     damaris: *mut Damaris,
     io: *mut Handle,
     name: *const c_char,
-    what: impl FnOnce(&mut Damaris, &mut Session, &str, &Shape) -> Result<()>,
+    mut what: impl FnMut(&mut Damaris, &mut Session, &str, &Shape) -> Result<bool>,
 ) -> c_int {
     unsafe {
         with_description(damaris, |damaris| {
             let name = text(name, "name")?;
             let shape = damaris.description.shape(name)?;
-            // SAFETY: as the caller says.
-            let handle = io.as_ref();
-            let handle =
-                handle.ok_or_else(|| Error::Input("damaris_start comes first".to_owned()))?;
-            let mut state = handle.state.lock().unwrap_or_else(PoisonError::into_inner);
+            if io.is_null() {
+                return Err(Error::Input("damaris_start comes first".to_owned()));
+            }
             if !shape.enabled {
                 return Ok(());
             }
-            what(damaris, state.session()?, name, &shape)
+            // SAFETY: as the caller says.
+            blocking(io, |session| what(damaris, session, name, &shape))
         })
     }
 }

@@ -4,7 +4,7 @@ use crate::peers::Alone;
 use std::net::TcpListener;
 
 /// The next thing that a rank says.
-fn heard(rank: &mut Frames) -> FromRank {
+pub(crate) fn heard(rank: &mut Frames) -> FromRank {
     loop {
         if let Some(said) = rank.hear().unwrap() {
             return said;
@@ -43,12 +43,19 @@ fn blocks_of_large_attributes_are_told_of_in_several_messages() {
     let declared: Vec<Declared> = (0..7).map(|number| loaded(&format!("u{number}"))).collect();
     let mut open = Open::default();
     for variable in 0..declared.len() {
-        let data = remote.reserve(&mut open, &declared, variable, 3).unwrap();
+        let data = remote.reserve(&mut open, &declared, variable, 3).unwrap().unwrap();
         open.placed.push(Placed { variable, data, committed: true });
     }
     let time = vec![("time".to_owned(), Value::Number(0.5))];
     let part = Part { declared: &declared, step: 3, end: true, attributes: &time };
-    remote.post(&mut open, part).unwrap();
+    let late = Some(Instant::now() + crate::client::tests::HANGS);
+    loop {
+        let nap = remote.nap();
+        if remote.post(&mut open, part).unwrap() {
+            break;
+        }
+        assert_eq!(nap.sleep(late), Ok(true));
+    }
     assert_eq!(relay.join().unwrap(), [(3, false, false), (3, false, false), (1, true, true)]);
 }
 

@@ -30,7 +30,8 @@ fn attributes_that_no_list_has_room_for_are_refused_by_their_names_and_the_step_
     session.allocate(which).unwrap();
     #[allow(unsafe_code)]
     // SAFETY: nothing was put.
-    unsafe { session.end_step() }.unwrap();
+    let ended = unsafe { session.end_step(&mut Ending::default()) };
+    assert_eq!(ended, Ok(true));
     assert_eq!(writer.slot.posted(), 1);
 }
 
