@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,12 @@ import numpy as np
 import pytest
 from mpi4py import MPI
 from wattio import hpcio
-from wattio.errors import InputError
-from wattio.hpcio import Config, parse_approach, topology
+from wattio.errors import HostError, InputError
+from wattio.hpcio import Config, library, parse_approach, topology
 from wattio.hpcio.assembly import fields
 from wattio.hpcio.inspection import inspect
 from wattio.hpcio.library import TYPES
-from wattio.hpcio.session import Session
+from wattio.hpcio.session import Attributes, Session
 
 from hpcio.dumping_program import every, field, varied
 from hpcio.launching import account, launch
@@ -219,6 +220,75 @@ def test_what_is_refused_leaves_the_dump_as_it_was(alone: Session) -> None:
     alone.end_dump(1)
     assert sorted(fields(alone.config.output, 0)) == ["u/000000"]
     assert not alone.close().errors
+
+
+@pytest.mark.parametrize(
+    ("attributes", "told"),
+    [
+        ({"u": [1.0]}, "attribute 'u': [1.0] is neither a number nor text"),
+        ({"u": None}, "attribute 'u': None is neither a number nor text"),
+        ({"u": 10**400}, "is neither a number nor text"),
+        ({"u": "m\0s"}, r"attribute 'u': its value is 'm\x00s'; allowed: text without NUL"),
+        ({"u\0": 1.0}, r"attribute 'u\x00': its name is 'u\x00'; allowed: text without NUL"),
+        ({1: 1.0}, "attribute 1: its name is 1; allowed: text without NUL"),
+        ({"u": "\ud800"}, "attribute 'u': its value is not UTF-8 text: surrogates not allowed"),
+    ],
+)
+def test_an_attribute_that_cannot_be_is_refused_and_none_is_cut(
+    alone: Session, attributes: Attributes, told: str
+) -> None:
+    """Text was cut at a NUL, None passed over, others were an OverflowError or AttributeError."""
+    alone.allocate("v", 1)
+    for refused in (
+        lambda: alone.allocate("u", 1, attributes=attributes),
+        lambda: alone.end_dump(0, attributes),
+    ):
+        with pytest.raises(InputError, match=re.escape(told) + "$"):
+            refused()
+    alone.end_dump(0)
+
+
+def test_after_the_end_calls_are_refused(alone: Session) -> None:
+    alone.allocate("u", 1)
+    alone.end_dump(0)
+    account = alone.close()
+    for refused in (
+        lambda: alone.allocate("u", 1),
+        lambda: alone.end_dump(1),
+        alone.flush,
+        lambda: alone.is_durable(0),
+        lambda: alone.wait_durable(0),
+    ):
+        with pytest.raises(InputError, match=r"^the session has ended, or this rank only writes"):
+            refused()
+    assert alone.close() is account
+
+
+def test_a_wait_names_its_call_and_ends_when_its_time_is_over(
+    alone: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A time that was over already was taken for one without limit."""
+    for name, call in (("is_durable", alone.is_durable), ("wait_durable", alone.wait_durable)):
+        with pytest.raises(InputError, match=rf"^{name}\(0.5\): the step is not a whole number"):
+            call(0.5)  # type: ignore[arg-type]
+    waited: list[float] = []
+    monkeypatch.setattr(library.Handle, "wait_durable", lambda *given: waited.append(given[2]))
+    for timeout_s in (None, -0.5, 0.0, 2.0):
+        alone.wait_durable(0, timeout_s)
+    assert waited == [-1.0, 0.0, 0.0, 2.0]
+
+
+def test_a_library_that_is_missing_or_damaged_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "__file__", str(tmp_path / "hpcio" / "library.py"))
+    with pytest.raises(HostError, match=f"^{tmp_path}/_io: libwattio_io is missing"):
+        library.prefix()
+    damaged = tmp_path / "_io" / "lib" / "libwattio_io.so.0"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_text("no library")
+    with pytest.raises(HostError, match=f"^{damaged}: cannot be loaded: "):
+        library._loaded.__wrapped__()
 
 
 def test_an_array_may_outlive_its_session(tmp_path: Path) -> None:

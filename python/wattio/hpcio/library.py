@@ -122,6 +122,16 @@ def _call(name: str, *arguments: Any) -> None:  # noqa: ANN401 (as ctypes takes 
     raise kinds.get(code, HostError)(text)
 
 
+def _text(text: object, what: str) -> bytes:
+    """Text as the library takes it. Raises InputError for what C would cut, or cannot be UTF-8."""
+    if not isinstance(text, str) or "\0" in text:
+        raise InputError(f"{what} is {text!r}; allowed: text without NUL")
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{what} is not UTF-8 text: {error.reason}") from None
+
+
 class Kept:
     """Keeps the memory of blocks where it is for as long as arrays rest on it."""
 
@@ -172,16 +182,18 @@ class Handle:
     def attribute(self, variable: int | None, name: str, value: float | str) -> None:
         """Set an attribute of a variable; of the step that has begun, without one."""
         which = _STEP if variable is None else variable
+        key = _text(name, f"attribute {name!r}: its name")
         if isinstance(value, str):
-            _call("attribute_text", self._handle, which, name.encode(), value.encode())
+            text = _text(value, f"attribute {name!r}: its value")
+            _call("attribute_text", self._handle, which, key, text)
             return
         try:
             number = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise InputError(
                 f"attribute {name!r}: {value!r} is neither a number nor text"
             ) from None
-        _call("attribute_number", self._handle, which, name.encode(), number)
+        _call("attribute_number", self._handle, which, key, number)
 
     def begin_step(self, step: int) -> None:
         """Begin a step."""

@@ -131,7 +131,8 @@ class Session:
         if name in self._blocks:
             raise InputError(f"variable {name}: is already allocated for this dump")
         for key, value in (attributes or {}).items():
-            if self._attributes.get((number, key)) != value:
+            known = (number, key) in self._attributes
+            if not known or self._attributes[number, key] != value:
                 self._handle.attribute(number, key, value)
                 self._attributes[number, key] = value
         began_s = time.monotonic()
@@ -195,7 +196,7 @@ class Session:
         dump, or one before, did not reach its file; the program may go on after it.
         """
         self._check_open()
-        step = whole(step)
+        step = whole("end_dump", step)
         if not self._blocks:
             raise InputError(f"end_dump({step}): nothing was allocated for this dump")
         if step <= self._last:
@@ -231,16 +232,18 @@ class Session:
         Raises DumpFailed where it never will be, and InputError for one that was not handed over.
         """
         self._check_open()
-        return self._handle.is_durable(whole(step))
+        return self._handle.is_durable(whole("is_durable", step))
 
     def wait_durable(self, step: int, timeout_s: float | None = None) -> bool:
         """Wait until a dump is durable, or until a time is over; whether it is.
 
-        Raises as `is_durable`.
+        A time of 0 or less is over at once. Raises as `is_durable`.
         """
         self._check_open()
+        # Below 0 the library waits without limit.
+        seconds = -1.0 if timeout_s is None else max(timeout_s, 0.0)
         try:
-            self._handle.wait_durable(whole(step), -1.0 if timeout_s is None else timeout_s)
+            self._handle.wait_durable(whole("wait_durable", step), seconds)
         except library.TimedOut:
             return False
         return True
@@ -314,12 +317,12 @@ def _reasons(report: dict[str, Any]) -> dict[int, str]:
     }
 
 
-def whole(step: object) -> int:
-    """The step as a plain number. Raises InputError."""
+def whole(call: str, step: object) -> int:
+    """The step of a call as a plain number. Raises InputError."""
     try:
         found = operator.index(step)  # type: ignore[arg-type]
     except TypeError:
-        raise InputError(f"end_dump({step!r}): the step is not a whole number") from None
+        raise InputError(f"{call}({step!r}): the step is not a whole number") from None
     if found > STEP_MAX:
-        raise InputError(f"end_dump({found}): the step must be {STEP_MAX} or less")
+        raise InputError(f"{call}({found}): the step must be {STEP_MAX} or less")
     return found
