@@ -151,7 +151,7 @@ impl Description {
     pub fn parse(text: &str) -> Result<Self> {
         let options = ParsingOptions { nodes_limit: NODES_MAX, ..ParsingOptions::default() };
         let document = Document::parse_with_options(text, options)
-            .map_err(|error| Error::Input(format!("is not XML: {error}")))?;
+            .map_err(|error| Error::Input(format!("is not XML: {}", plain(&error.to_string()))))?;
         let root = document.root_element();
         let within = |name: &str| root.children().find(|one| one.tag_name().name() == name);
         let architecture = within("architecture")
@@ -223,7 +223,7 @@ impl Description {
         self.parameters.get_mut(name).ok_or_else(|| {
             Error::Input(format!(
                 "parameter {name:?} is not known; there are: {}",
-                known.join(", ")
+                plain(&known.join(", "))
             ))
         })
     }
@@ -264,6 +264,13 @@ impl Description {
                 "variable {name:?}: its ghost zones {ghosts:?} are larger than its block {count:?}"
             )));
         }
+        // With its ghost zones, of which no variable knows.
+        let bytes = |all: u64, &size: &u64| all.checked_mul(size.max(1));
+        if count.iter().try_fold(kind.bytes(), bytes).is_none_or(|all| all >= 1 << 60) {
+            return Err(Error::Input(format!(
+                "variable {name:?}: a block of {count:?} elements is too large"
+            )));
+        }
         Ok(Shape {
             kind,
             count,
@@ -287,7 +294,8 @@ impl Description {
     fn described(&self, name: &str) -> Result<&Described> {
         self.variables.get(name).ok_or_else(|| {
             let known: Vec<&str> = self.variables.keys().map(String::as_str).collect();
-            Error::Input(format!("variable {name:?} is not known; there are: {}", known.join(", ")))
+            let known = plain(&known.join(", "));
+            Error::Input(format!("variable {name:?} is not known; there are: {known}"))
         })
     }
 
@@ -304,12 +312,12 @@ impl Description {
         for (variable, described) in &self.variables {
             let Some(name) = &described.store else { continue };
             let (store, path) = stores.iter().find(|one| one.0 == *name).ok_or_else(|| {
-                Error::Input(format!("<variable name=\"{variable}\">: there is no store {name:?}"))
+                Error::Input(format!("<variable name={variable:?}>: there is no store {name:?}"))
             })?;
             match used {
                 Some((other, elsewhere)) if elsewhere != path => {
                     return Err(Error::Input(format!(
-                        "<store name=\"{store}\">: has another FilesPath than {other:?}; a job has one"
+                        "<store name={store:?}>: has another FilesPath than {other:?}; a job has one"
                     )));
                 }
                 _ => used = Some((store, path)),
@@ -322,7 +330,7 @@ impl Description {
     fn layout(&self, variable: &str) -> Result<&Layout> {
         let name = &self.variables[variable].layout;
         self.layouts.get(name).ok_or_else(|| {
-            Error::Input(format!("<variable name=\"{variable}\">: there is no layout {name:?}"))
+            Error::Input(format!("<variable name={variable:?}>: there is no layout {name:?}"))
         })
     }
 
@@ -371,7 +379,14 @@ impl Description {
                         (Some(kind), Ok(value)) => {
                             self.parameters.insert(name, Parameter { kind, value });
                         }
-                        (Some(_), Err(_)) => {}
+                        // Of letters, as programs may have them; no extent depends on such a one.
+                        (Some(Type::Int8), Err(_)) => {}
+                        (Some(_), Err(_)) => {
+                            let value = value.unwrap_or_default();
+                            return Err(Error::Input(format!(
+                                "<parameter name={name:?} value={value:?}>: is no number"
+                            )));
+                        }
                         (None, _) => {
                             self.texts.insert(name, value.unwrap_or_default().to_owned());
                         }
@@ -394,7 +409,7 @@ impl Description {
                     let ghosts = ghosts.filter(|all| [0, dimensions.len()].contains(&all.len()));
                     let ghosts = ghosts.ok_or_else(|| {
                         Error::Input(format!(
-                            "<layout name=\"{name}\">: ghosts are pairs \"before:after\", as many \
+                            "<layout name={name:?}>: ghosts are pairs \"before:after\", as many \
                              as dimensions"
                         ))
                     })?;
@@ -402,7 +417,7 @@ impl Description {
                         || !(global.is_empty() || global.len() == dimensions.len())
                     {
                         return Err(Error::Input(format!(
-                            "<layout name=\"{name}\">: dimensions are needed, and as many in global"
+                            "<layout name={name:?}>: dimensions are needed, and as many in global"
                         )));
                     }
                     self.layouts.insert(name, Layout { kind, dimensions, global, ghosts });
@@ -411,7 +426,7 @@ impl Description {
                     let name = format!("{prefix}{}", named(one)?);
                     new(one, &name, self.variables.contains_key(&name))?;
                     let layout = one.attribute("layout").ok_or_else(|| {
-                        Error::Input(format!("<variable name=\"{name}\">: has no layout"))
+                        Error::Input(format!("<variable name={name:?}>: has no layout"))
                     })?;
                     let mut attributes = Attributes::new();
                     for (key, name) in [("unit", "units"), ("comment", "comment"), ("mesh", "mesh")]
@@ -470,6 +485,11 @@ fn stores(storage: Option<Node<'_, '_>>) -> Result<Vec<(String, Option<PathBuf>)
         .collect()
 }
 
+/// Text that a terminal may get.
+fn plain(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_control()).collect()
+}
+
 fn child<'a, 'b>(node: Node<'a, 'b>, name: &str) -> Option<Node<'a, 'b>> {
     node.children().find(|one| one.tag_name().name() == name)
 }
@@ -484,7 +504,7 @@ fn named(node: Node<'_, '_>) -> Result<String> {
 fn new(node: Node<'_, '_>, name: &str, known: bool) -> Result<()> {
     let element = node.tag_name().name();
     if known {
-        Err(Error::Input(format!("<{element} name=\"{name}\">: is there twice")))
+        Err(Error::Input(format!("<{element} name={name:?}>: is there twice")))
     } else {
         Ok(())
     }
@@ -496,7 +516,7 @@ fn number(node: Node<'_, '_>, key: &str) -> Result<Option<usize>> {
     text.trim()
         .parse()
         .map(Some)
-        .map_err(|_| Error::Input(format!("<{element} {key}=\"{text}\">: is no whole number")))
+        .map_err(|_| Error::Input(format!("<{element} {key}={text:?}>: is no whole number")))
 }
 
 /// The type of a layout or a parameter; `None` for text.
@@ -512,7 +532,7 @@ fn kind(node: Node<'_, '_>) -> Result<Option<Type>> {
         "string" | "label" => return Ok(None),
         _ => {
             return Err(Error::Input(format!(
-                "<{element} type=\"{text}\">: allowed: short, int, long, float, double, char"
+                "<{element} type={text:?}>: allowed: short, int, long, float, double, char, string"
             )));
         }
     }))

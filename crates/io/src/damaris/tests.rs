@@ -87,6 +87,13 @@ fn what_is_wrong_is_named() {
         ("(W+1)*2", "V", "\"V\", which is no parameter"),
         ("(W+1)*2", "0-W", "is -96"),
         ("(W+1)*2", "W W", "not understood"),
+        ("value=\"96\"", "value=\"9x\"", "<parameter name=\"W\" value=\"9x\">: is no number"),
+        ("value=\"96\"", "value=\"\"", "<parameter name=\"W\" value=\"\">: is no number"),
+        (
+            "dimensions=\"W/size, (W+1)*2\"",
+            "ghosts=\"1:1,1:4611686018427387\" dimensions=\"4611686018427387,4611686018427388\"",
+            "elements is too large",
+        ),
         ("name=\"size\"", "name=\"W\"", "<parameter name=\"W\">: is there twice"),
         ("name=\"title\"", "name=\"W\"", "<parameter name=\"W\">: is there twice"),
         ("name=\"one\"", "name=\"cells\"", "<layout name=\"cells\">: is there twice"),
@@ -113,6 +120,32 @@ fn what_is_wrong_is_named() {
     }
     let found = Description::parse(FILE).unwrap();
     assert!(found.shape("u").unwrap_err().to_string().contains("there are: n, wind/at/u"));
+}
+
+#[test]
+fn what_a_file_says_reaches_no_terminal_raw() {
+    let evil = "&#10;\u{9b}31m";
+    for (from, to) in [
+        ("cores=\"2\"", format!("cores=\"{evil}\"")),
+        ("type=\"double\"", format!("type=\"{evil}\"")),
+        ("name=\"cells\" type", format!("name=\"{evil}\" global=\"1,2,3\" type")),
+        ("name=\"u\" layout=\"cells\"", format!("name=\"{evil}\" layout=\"cell\"")),
+        ("<variable name=\"n\" layout", format!("<variable name=\"n\" store=\"{evil}\" layout")),
+        ("value=\"96\"", format!("value=\"{evil}\"")),
+        ("<data>", "<data\u{9b}>".to_owned()),
+        ("<data>", "<data \u{9b}>".to_owned()),
+    ] {
+        let text = FILE.replace(from, &to);
+        assert_ne!(text, FILE, "{from}");
+        let told = Description::parse(&text).unwrap_err().to_string();
+        assert!(!told.contains(char::is_control), "{from}: {told:?}");
+    }
+    let named = FILE.replace("name=\"size\"", &format!("name=\"{evil}\""));
+    let named = named.replace("name=\"n\"", &format!("name=\"{evil}\"")).replace("W/size", "W");
+    let mut found = Description::parse(&named).unwrap();
+    for told in [found.parameter("x").unwrap_err(), found.shape("x").unwrap_err()] {
+        assert!(!told.to_string().contains(char::is_control), "{told:?}");
+    }
 }
 
 /// A file was refused for a layout that nobody used, and text was left out of parameters.
