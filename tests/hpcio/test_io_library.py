@@ -251,8 +251,9 @@ def test_the_approach_of_a_damaris_file_holds_at_a_path_and_is_recorded(
 def test_more_than_one_writer_at_a_path_is_refused_by_whoever_starts_first(
     configure: Configure, meeting: Path
 ) -> None:
-    config, words = configure(writers=2), "writers = 2 needs MPI; allowed with a path: 1"
-    with pytest.raises(Failed, match=words) as refusal:
+    config = configure(writers=2)
+    words = f"{config}: writers = 2 needs MPI; allowed with a path: 1"
+    with pytest.raises(Failed, match=f"^{words}$") as refusal:
         Rank(config, meeting)
     assert refusal.value.code == INPUT
     line = [str(io_library.WRITER), "serve", "--config", str(config), "--ranks", "2", str(meeting)]

@@ -146,12 +146,13 @@ impl Config {
     /// As `read_any`; `Input` for what needs MPI.
     pub fn read_for_path(path: &Path) -> Result<Self> {
         let (config, _) = Self::read_any(path)?;
+        let shown = path.display();
         match (config.approach, config.writers) {
-            (Approach::Dn, _) => Err(Error::Input(
-                "approach = \"dn\" needs MPI; allowed with a path: tp, dc".to_owned(),
-            )),
+            (Approach::Dn, _) => Err(Error::Input(format!(
+                "{shown}: approach = \"dn\" needs MPI; allowed with a path: tp, dc"
+            ))),
             (Approach::Dc, 2..) => Err(Error::Input(format!(
-                "writers = {} needs MPI; allowed with a path: 1",
+                "{shown}: writers = {} needs MPI; allowed with a path: 1",
                 config.writers
             ))),
             _ => Ok(config),
@@ -307,7 +308,9 @@ mod tests {
             ("a.xml", xml(0, 1), Err("approach = \"dn\" needs MPI; allowed with a path: tp, dc")),
             ("a.toml", "[hpcio]\napproach = \"tp\"\nwriters = 2\n".to_owned(), Ok("tp")),
         ] {
-            assert_eq!(read(name, text.clone()), found.map(str::to_owned).map_err(str::to_owned));
+            let shown = folder.path().join(name);
+            let found = found.map_err(|told| format!("{}: {told}", shown.display()));
+            assert_eq!(read(name, text.clone()), found.map(str::to_owned));
         }
     }
 

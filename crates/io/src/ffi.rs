@@ -295,10 +295,7 @@ pub unsafe extern "C" fn wattio_io_open(
         if io.is_null() {
             return Err(Error::Input("io is NULL".to_owned()));
         }
-        let number = |value: i64, what: &str| {
-            usize::try_from(value).map_err(|_| Error::Input(format!("{what} = {value}")))
-        };
-        let (rank, ranks) = (number(rank, "rank")?, number(ranks, "ranks")?);
+        let (rank, ranks) = open::rank_of(rank, ranks)?;
         let beside = own_folder();
         let (session, approach) =
             open::open_path(&config, &meeting, rank, ranks, beside.as_deref())?;

@@ -380,8 +380,22 @@ fn remove_stale(path: &Path) -> Result<()> {
         .map_err(host(&format!("{shown}: a socket that nobody serves cannot be removed")))
 }
 
+/// A rank and the number of ranks, as a program gives them.
+///
+/// # Errors
+///
+/// `Input` where there can be no such rank.
+pub fn rank_of(rank: i64, ranks: i64) -> Result<(usize, usize)> {
+    let told = match (usize::try_from(rank), usize::try_from(ranks)) {
+        (Ok(own), Ok(all)) if own < all => return Ok((own, all)),
+        _ if ranks < 1 => format!("ranks = {ranks}; allowed: 1 or more"),
+        _ => format!("rank = {rank} of {ranks}; allowed: 0 to {}", ranks - 1),
+    };
+    Err(Error::Input(told))
+}
+
 /// A rank that meets its writer at a path, without MPI, and the approach; the first rank starts the
-/// writer where nobody has.
+/// writer where nobody has. `rank` is one of `ranks` (`rank_of`).
 ///
 /// # Errors
 ///
@@ -394,9 +408,6 @@ pub fn open_path(
     beside: Option<&Path>,
 ) -> Result<(Session, String)> {
     let config = Config::read_for_path(file)?;
-    if ranks == 0 || rank >= ranks {
-        return Err(Error::Input(format!("rank {rank} of {ranks}; allowed: 0 to ranks - 1")));
-    }
     let synchronous = config.approach == Approach::Tp;
     let connect = || {
         let client = Client::connect(&Address::Path(path.to_owned()), rank, 0, config.when_full)?;

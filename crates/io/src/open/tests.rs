@@ -10,6 +10,19 @@ fn all_ranks_are_told_of_the_folder_that_rank_0_means() {
     assert_eq!(found, std::env::current_dir().unwrap().join("out/../dumps"));
 }
 
+#[test]
+fn a_rank_that_there_cannot_be_is_told_with_what_is_allowed() {
+    for (rank, ranks, told) in [
+        (0, 0, "ranks = 0; allowed: 1 or more"),
+        (0, -3, "ranks = -3; allowed: 1 or more"),
+        (-1, 2, "rank = -1 of 2; allowed: 0 to 1"),
+        (2, 2, "rank = 2 of 2; allowed: 0 to 1"),
+    ] {
+        assert_eq!(rank_of(rank, ranks), Err(Error::Input(told.to_owned())));
+    }
+    assert_eq!(rank_of(1, 2), Ok((1, 2)));
+}
+
 /// The program went on, and the error was "No such file or directory" after a minute.
 #[test]
 fn a_program_that_does_not_serve_is_named_and_ended() {
