@@ -15,6 +15,9 @@ use std::io::Read;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
+/// How long who has connected has to say who it is.
+const GREETING: Duration = Duration::from_secs(10);
+
 /// Where ranks of other nodes connect.
 #[derive(Debug)]
 pub struct Port {
@@ -128,56 +131,73 @@ impl Relay {
         let until = Instant::now() + connection::START;
         let mut waiting: Vec<(usize, Client)> = self.ranks.into_iter().zip(self.local).collect();
         let mut senders = Vec::new();
+        // Who has connected and not said yet who it is, each until a moment: others need not wait for it.
+        let mut strangers: Vec<(Frames, Instant)> = Vec::new();
         while !waiting.is_empty() {
-            let left = until.saturating_duration_since(Instant::now());
+            let next = strangers.iter().map(|one| one.1).fold(until, Instant::min);
+            let left = next.saturating_duration_since(Instant::now());
             let limit = rustix::event::Timespec::try_from(left).ok();
-            let mut polled = [PollFd::new(&self.port.listener, PollFlags::IN)];
-            if left.is_zero() || matches!(rustix::event::poll(&mut polled, limit.as_ref()), Ok(0)) {
+            let mut polled = vec![PollFd::new(&self.port.listener, PollFlags::IN)];
+            polled.extend(strangers.iter().map(|one| PollFd::new(one.0.stream(), PollFlags::IN)));
+            let _ = rustix::event::poll(&mut polled, limit.as_ref());
+            let now = Instant::now();
+            if now >= until {
                 let missing: Vec<usize> = waiting.iter().map(|one| one.0).collect();
                 return Err(Error::Host(format!("ranks {missing:?} did not reach their writer")));
             }
-            let Some(frames) = self.port.accept()? else { continue };
-            let Some((frames, rank)) = greeted(frames, &self.token, until) else { continue };
-            let Some(at) = waiting.iter().position(|one| one.0 == rank) else { continue };
-            let (rank, local) = waiting.remove(at);
-            let (share, attributes_max) = (local.share(), local.attributes_max());
-            frames.say(&ToRank::Welcome { share, attributes_max })?;
-            // Who relays sleeps at the doorbells of all ranks, so that the writer always rings.
-            local.slot().set_asleep(true);
-            senders.push(Sender {
-                rank,
-                frames,
-                local,
-                post: None,
-                steps: Vec::new(),
-                told: Told::default(),
-                ending: false,
-                closed: false,
-                ended: false,
-            });
+            while let Some(frames) = self.port.accept()? {
+                strangers.push((frames, now + GREETING));
+            }
+            for (mut frames, late) in std::mem::take(&mut strangers) {
+                let rank = match greeted(&mut frames, &self.token) {
+                    Greeting::Rank(rank) => rank,
+                    Greeting::Later if now < late => {
+                        strangers.push((frames, late));
+                        continue;
+                    }
+                    Greeting::Later | Greeting::Wrong => continue,
+                };
+                let Some(at) = waiting.iter().position(|one| one.0 == rank) else { continue };
+                let (rank, local) = waiting.remove(at);
+                let (share, attributes_max) = (local.share(), local.attributes_max());
+                frames.say(&ToRank::Welcome { share, attributes_max })?;
+                // Who relays sleeps at the doorbells of all ranks, so that the writer always rings.
+                local.slot().set_asleep(true);
+                senders.push(Sender {
+                    rank,
+                    frames,
+                    local,
+                    post: None,
+                    steps: Vec::new(),
+                    told: Told::default(),
+                    ending: false,
+                    closed: false,
+                    ended: false,
+                });
+            }
         }
         Ok(Senders(senders))
     }
 }
 
-/// Who has connected; `None` for one who does not know the token, or does not say who it is.
-fn greeted(mut frames: Frames, token: &str, until: Instant) -> Option<(Frames, usize)> {
-    let limit = Duration::from_secs(10).min(until.saturating_duration_since(Instant::now()));
-    let late = Instant::now() + limit;
-    loop {
-        match frames.hear().ok()? {
-            Some(FromRank::Hello { rank, token: given }) => {
-                return is_same_token(&given, token).then_some((frames, rank));
-            }
-            Some(_) => return None,
-            None => {}
+/// Who somebody says that it is.
+enum Greeting {
+    /// A rank that knows the token.
+    Rank(usize),
+    /// Nothing yet.
+    Later,
+    /// Nobody who is let in.
+    Wrong,
+}
+
+/// What somebody who has connected has said; never waits.
+fn greeted(frames: &mut Frames, token: &str) -> Greeting {
+    match frames.hear() {
+        Ok(Some(FromRank::Hello { rank, token: given })) if is_same_token(&given, token) => {
+            Greeting::Rank(rank)
         }
-        let left = late.saturating_duration_since(Instant::now());
-        let limit = rustix::event::Timespec::try_from(left).ok()?;
-        let mut polled = [PollFd::new(frames.stream(), PollFlags::IN)];
-        if matches!(rustix::event::poll(&mut polled, Some(&limit)), Ok(0)) {
-            return None;
-        }
+        Ok(None) => Greeting::Later,
+        Ok(Some(_)) | Err(_) => Greeting::Wrong,
     }
 }
 

@@ -70,6 +70,24 @@ fn a_rank_that_is_far_ahead_keeps_no_other_one_back() {
     until(|| ranks[1].1.slot.posted() == 1);
 }
 
+/// Each of them held the ranks up for ten seconds, and six of them ended the job.
+#[test]
+fn who_connects_and_says_nothing_or_a_wrong_thing_keeps_no_rank_back() {
+    let port = Port::open(false).unwrap();
+    let connect = || Frames::new(TcpStream::connect(&port.address).unwrap()).unwrap();
+    let hello = |token: &str| FromRank::Hello { rank: 0, token: token.to_owned() };
+    let silent: Vec<Frames> = (0..3).map(|_| connect()).collect();
+    let wrong = connect();
+    wrong.say(&hello("another")).unwrap();
+    let mut rank = connect();
+    rank.say(&hello("token")).unwrap();
+    let relay = Relay::new(port, vec![0], "token".to_owned(), vec![met(4096).0]);
+    let admits = std::thread::spawn(move || relay.admit().map(|senders| senders.0.len()));
+    until(|| matches!(rank.hear(), Ok(Some(ToRank::Welcome { .. }))));
+    assert_eq!(admits.join().unwrap(), Ok(1));
+    drop((silent, wrong));
+}
+
 #[test]
 fn nobody_is_waited_for_after_a_wait_that_a_signal_has_ended() {
     let port = Port::open(false).unwrap();
