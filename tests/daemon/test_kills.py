@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -131,11 +132,10 @@ Call = tuple[str, int]
 """A system call by name, and which of its kind it is, from 1."""
 
 
-def calls_of_restore(place: Place) -> list[Call]:
-    """Restore, and tell all the system calls that it takes, but for the first."""
-    log = place.folder / "calls"
-    command = ["strace", "-f", "-qq", "-o", str(log), str(BINARY), "restore", str(place.config)]
-    subprocess.run(command, check=True, capture_output=True, timeout=DEADLINE_S)
+def calls_of(command: list[str], log: Path) -> list[Call]:
+    """Run a command, and tell all the system calls that it takes, but for the first."""
+    traced = ["strace", "-f", "-qq", "-o", str(log), *command]
+    subprocess.run(traced, check=True, capture_output=True, timeout=DEADLINE_S)
     names = re.findall(r"^\d+ +(\w+)\(", log.read_text(), re.MULTILINE)
     assert names.pop(0) == "execve"
     seen: Counter[str] = Counter()
@@ -146,13 +146,12 @@ def calls_of_restore(place: Place) -> list[Call]:
     return calls
 
 
-def kill_restore(place: Place, call: Call) -> bool:
-    """Restore, and be killed instead of this call; whether it came to that."""
+def kill_at(command: list[str], call: Call) -> bool:
+    """Run a command, and kill it instead of this call; whether it came to that."""
     name, number = call
     kill = f"inject={name}:signal=SIGKILL:when={number}"
-    command = ["strace", "-f", "-qq", "-e", f"trace={name}", "-e", kill]
-    restore = [*command, "-o", "/dev/null", str(BINARY), "restore", str(place.config)]
-    done = subprocess.run(restore, capture_output=True, timeout=DEADLINE_S)
+    traced = ["strace", "-f", "-qq", "-e", f"trace={name}", "-e", kill, "-o", "/dev/null"]
+    done = subprocess.run([*traced, *command], capture_output=True, timeout=DEADLINE_S)
     return done.returncode == -signal.SIGKILL
 
 
@@ -171,12 +170,13 @@ def test_a_restore_that_is_killed_at_any_call_can_be_done_again(tmp_path: Path, 
     with threads(count) as pid:
         before = masks(pid)
         place = Place(tmp_path, configuration(pid, tmp_path), keeper=False)
+        restore = [str(BINARY), "restore", str(place.config)]
         with start("run", place) as daemon:
             place.wait_for_windows(3)
             daemon.send(signal.SIGKILL).end()
             narrow, snapshot = masks(pid), place.snapshot.read_bytes()
             assert all(narrow[task] != mask for task, mask in before.items() if mask == ALL)
-            calls = calls_of_restore(place)
+            calls = calls_of(restore, tmp_path / "calls")
             assert masks(pid) == before
         every = os.environ.get("WATTIO_EVERY")
         tried = calls[:: int(every)] if every else dice.sample(calls, CALLS_DRAWN)
@@ -184,9 +184,59 @@ def test_a_restore_that_is_killed_at_any_call_can_be_done_again(tmp_path: Path, 
         for call in tried:
             confine(narrow)
             place.snapshot.write_bytes(snapshot)
-            killed += kill_restore(place, call)
-            kill_restore(place, dice.choice(calls))
+            killed += kill_at(restore, call)
+            kill_at(restore, dice.choice(calls))
             place.restore()
             assert masks(pid) == before, call
             assert not place.snapshot.exists(), call
+    assert killed > 0.95 * len(tried)
+
+
+FREQUENCIES = "/sys/devices/system/cpu/cpufreq"
+LEFT = {
+    f"{FREQUENCIES}/policy0/scaling_max_freq": ("2600000", ["1179648-1212415"], "1200000"),
+    f"{FREQUENCIES}/policy1/scaling_max_freq": ("2600000", ["1179648-1212415"], "1500000"),
+    f"{FREQUENCIES}/policy0/energy_performance_preference": ("performance", ["power"], "power"),
+    f"{FREQUENCIES}/policy1/energy_performance_preference": ("default", ["power"], "performance"),
+}
+"""Files: their first value, the marks of what a daemon wrote, and what is there after its end."""
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+def test_a_restore_that_is_killed_at_any_call_leaves_what_others_set(tmp_path: Path) -> None:
+    """Killed at one call and done again: ours is put back, and what somebody set since is left."""
+    root = tmp_path / "root"
+    place = Place(tmp_path, "", keeper=False)
+    place.snapshot.parent.mkdir(mode=0o700)
+    saved = [
+        {"address": f"file:{path}", "value": first, "knob": "knob", "marks": marks}
+        for path, (first, marks, _) in LEFT.items()
+    ]
+    text = json.dumps({"version": 2, "boot_id": "", "saved": saved})
+    command = [str(BINARY), "--root", str(root), "restore", "--state", str(place.snapshot.parent)]
+    theirs = {path for path in LEFT if "policy1" in path}
+
+    def kill() -> None:
+        for path, (_, _, found) in LEFT.items():
+            file = root / path.lstrip("/")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"{found}\n")
+        place.snapshot.write_text(text)
+
+    kill()
+    calls = calls_of(command, tmp_path / "calls")
+    every = os.environ.get("WATTIO_EVERY")
+    tried = calls[:: int(every)] if every else random.Random(SEED).sample(calls, CALLS_DRAWN)
+    killed = 0
+    for call in tried:
+        kill()
+        killed += kill_at(command, call)
+        done = subprocess.run([*command, "--json"], check=True, capture_output=True, text=True)
+        told = json.loads(done.stdout)["foreign"]
+        assert not told or {place.removeprefix("file:") for place in told} == theirs, call
+        for path, (first, _, found) in LEFT.items():
+            expected = found if path in theirs else first
+            assert (root / path.lstrip("/")).read_text().strip() == expected, (path, call)
+        assert not place.snapshot.exists(), call
     assert killed > 0.95 * len(tried)

@@ -87,10 +87,17 @@ pub trait MachineView: Send {
 
     /// The marks by which a value is recognised at a place and which the `original` does not leave.
     /// They are saved before the value is first written, so that even after a crash somebody else's
-    /// value can be told from ours. Only for places with few values; for others the set is empty,
-    /// and whatever is found there after a crash counts as ours.
+    /// value can be told from ours. As each new one is another write to the disk, many values have to
+    /// share few marks. Where the set is empty, whatever is found there after a crash counts as ours.
     fn marks(&self, _address: &Address, _original: &str, _value: &str) -> BTreeSet<String> {
         BTreeSet::new()
+    }
+
+    /// Whether the machine may make another value of what is written to a place than
+    /// [`MachineView::took`] knows, when it is written or later with a write that endangers the place. A
+    /// new value there leaves no mark before it was read back.
+    fn may_alter(&self, _address: &Address) -> bool {
+        false
     }
 
     /// Whether the machine may have made `found` of `original` by itself, at any time since the write

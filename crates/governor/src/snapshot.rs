@@ -23,7 +23,8 @@ pub struct Saved {
     /// The knob that wrote, or whose write changes this place as a side effect.
     pub knob: String,
     /// The marks of the values that wattio wrote, see [`crate::MachineView::marks`]; if empty,
-    /// whatever is found there counts as wattio's.
+    /// whatever is found there counts as wattio's: the place leaves none, or nobody knows what the
+    /// machine made of the last value.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub marks: BTreeSet<String>,
 }

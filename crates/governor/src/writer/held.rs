@@ -13,6 +13,10 @@ pub(super) struct Held {
     pub(super) written: Written,
     /// What the values that were written leave there, see [`MachineView::marks`].
     pub(super) marks: BTreeSet<String>,
+    /// Whether these do not tell whose a value is: then the disk has none of them.
+    pub(super) in_doubt: bool,
+    /// Whether writes elsewhere change the place, and the machine may make any value of it then.
+    pub(super) altered: bool,
     /// Places that writes here change as a side effect.
     pub(super) endangers: BTreeSet<Address>,
     /// What was found here after the last write elsewhere that endangers it.
@@ -27,7 +31,7 @@ impl Held {
             address: address.clone(),
             value: self.original.clone(),
             knob: self.knob.clone(),
-            marks: self.marks.clone(),
+            marks: if self.in_doubt { BTreeSet::new() } else { self.marks.clone() },
         }
     }
 }
@@ -55,7 +59,7 @@ impl RestorableWriter {
         assignments: &[Assignment],
         applied: &mut Applied,
     ) -> Result<(), SnapshotError> {
-        let (mut new, mut marked) = (Vec::new(), Vec::new());
+        let (mut new, mut marked, mut doubted) = (Vec::new(), Vec::new(), Vec::new());
         let is_new = |at: &&Address| {
             let known = self.held.contains_key(*at) || self.released.contains(*at);
             self.machine.has_parts(at) && !known && !self.asked.contains(*at)
@@ -98,6 +102,7 @@ impl RestorableWriter {
                     self.hold(knob, endangered.clone(), found);
                     new.push(endangered.clone());
                 }
+                doubted.extend(self.expect_changes(endangered));
             }
             if let Some(held) = self.held.get_mut(address) {
                 held.endangers.extend(endangers.iter().cloned());
@@ -105,11 +110,15 @@ impl RestorableWriter {
                     let marks = self.machine.marks(address, &held.original, value);
                     let fresh: Vec<_> = marks.difference(&held.marks).cloned().collect();
                     held.marks.extend(fresh.iter().cloned());
+                    if !fresh.is_empty() && !held.in_doubt && self.machine.may_alter(address) {
+                        held.in_doubt = true;
+                        doubted.push(address.clone());
+                    }
                     marked.extend(fresh.into_iter().map(|mark| (address.clone(), mark)));
                 }
             }
         }
-        if new.is_empty() && marked.is_empty() {
+        if new.is_empty() && marked.is_empty() && doubted.is_empty() {
             return Ok(());
         }
         if self.held.len() > 2 * self.swept + UNSWEPT_MAX {
@@ -122,9 +131,46 @@ impl RestorableWriter {
                     held.marks.remove(mark);
                 }
             }
+            for address in &doubted {
+                if let Some(held) = self.held.get_mut(address) {
+                    (held.in_doubt, held.altered) = (false, false);
+                }
+            }
             new.iter().for_each(|address| self.forget(address));
         }
         kept
+    }
+
+    /// Takes note that a write is to change this place as a side effect: its address, if the disk has
+    /// marks that mean nothing from then on.
+    fn expect_changes(&mut self, endangered: &Address) -> Option<Address> {
+        let held = self.held.get_mut(endangered)?;
+        if held.altered || !self.machine.may_alter(endangered) {
+            return None;
+        }
+        held.altered = true;
+        let told = !std::mem::replace(&mut held.in_doubt, true) && !held.marks.is_empty();
+        told.then(|| endangered.clone())
+    }
+
+    /// Takes note of whether the marks of what was written tell what stands at a place from what others
+    /// set there.
+    pub(super) fn resolve_doubt(&mut self, address: &Address) {
+        let Some(held) = self.held.get_mut(address) else { return };
+        let in_doubt = match &held.written {
+            _ if self.machine.has_parts(address) => false,
+            _ if held.altered => true,
+            Written::Nothing => held.in_doubt,
+            Written::Unread => true,
+            Written::Read(found) if self.machine.same(address, found, &held.original) => false,
+            Written::Read(found) => {
+                let back = self.machine.put_back(address, &held.original, &held.marks, found);
+                held.marks.is_empty() || back == *found
+            }
+        };
+        if std::mem::replace(&mut held.in_doubt, in_doubt) != in_doubt && !held.marks.is_empty() {
+            self.outdated = true;
+        }
     }
 
     /// Whether the disk has all that undoing this takes. What a write endangers may be new each time,
@@ -161,7 +207,9 @@ impl RestorableWriter {
         let written = Written::Nothing;
         let (marks, endangers) = (BTreeSet::new(), BTreeSet::new());
         let effect = Written::Nothing;
-        let held = Held { knob, original, written, marks, endangers, effect, rank };
+        let (in_doubt, altered) = (false, false);
+        let held =
+            Held { knob, original, written, marks, in_doubt, altered, endangers, effect, rank };
         self.held.insert(address, held);
     }
 

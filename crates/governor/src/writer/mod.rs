@@ -65,8 +65,9 @@ impl RestorableWriter {
         for saved in snapshot.saved {
             if same_boot || writer.machine.outlives_boot(&saved.address) {
                 writer.hold(&saved.knob, saved.address.clone(), saved.value);
+                let in_doubt = saved.marks.is_empty() && !writer.machine.has_parts(&saved.address);
                 if let Some(held) = writer.held.get_mut(&saved.address) {
-                    held.marks = saved.marks;
+                    (held.marks, held.in_doubt) = (saved.marks, in_doubt);
                 }
             }
         }
@@ -101,6 +102,7 @@ impl RestorableWriter {
                 self.note_failure(knob, error, &mut applied);
             }
         }
+        assignments.iter().for_each(|assignment| self.resolve_doubt(&assignment.address));
         self.forget_restored();
         if self.outdated {
             // If this fails, the snapshot holds some old values too many; the next call tries again.

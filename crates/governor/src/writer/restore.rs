@@ -52,6 +52,8 @@ impl RestorableWriter {
             self.store.clear()?;
             self.outdated = false;
         } else {
+            let held: Vec<_> = self.held.keys().cloned().collect();
+            held.iter().for_each(|address| self.resolve_doubt(address));
             self.keep()?;
         }
         Ok(outcome)

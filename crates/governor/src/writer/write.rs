@@ -75,6 +75,11 @@ impl RestorableWriter {
         if let Some(held) = self.held.get_mut(address) {
             // It may still arrive, and must not count as somebody else's then.
             held.written = Written::Unread;
+            if !self.machine.has_parts(address) {
+                // Nor is it known what becomes of it the next time.
+                let marks = self.machine.marks(address, &held.original, value);
+                held.marks.retain(|mark| !marks.contains(mark));
+            }
         }
         Err(MachineError::Refused { address: address.clone(), message })
     }

@@ -7,6 +7,7 @@ mod conformance;
 mod conforms;
 mod faults;
 mod flaps;
+mod kills;
 mod power;
 mod same_actions;
 mod support;

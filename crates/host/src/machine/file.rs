@@ -24,7 +24,7 @@ use wattio_governor::Cpus;
 use wattio_units::Seconds;
 
 /// How far a driver may round a frequency or a power.
-const ROUNDING_TOLERANCE: f64 = 0.01;
+pub(super) const ROUNDING_TOLERANCE: f64 = 0.01;
 
 /// How long a frequency may take to be in force.
 pub(super) const SETTLES_WITHIN: Seconds = Seconds(0.1);
@@ -169,10 +169,15 @@ pub(super) fn same(path: &str, one: &str, other: &str) -> bool {
     }
 }
 
+/// Whether drivers round what is written to a file: frequencies and powers.
+pub(super) fn is_rounded(path: &str) -> bool {
+    matches!(Form::of(path), Form::Frequency | Form::Power)
+}
+
 /// Whether `found` may be a driver's rounding of a frequency or a power.
 pub(super) fn rounded(path: &str, value: &str, found: &str) -> bool {
     match (value.parse::<f64>(), found.parse::<f64>()) {
-        (Ok(value), Ok(found)) if matches!(Form::of(path), Form::Frequency | Form::Power) => {
+        (Ok(value), Ok(found)) if is_rounded(path) => {
             (value - found).abs() <= ROUNDING_TOLERANCE * value.max(found)
         }
         _ => false,

@@ -21,6 +21,7 @@ pub mod cpuset;
 pub mod dma_latency;
 mod error;
 pub mod file;
+mod marks;
 pub mod nvme;
 pub(crate) mod program;
 mod shell;
@@ -175,8 +176,13 @@ impl MachineView for LinuxMachine {
         match address.scheme() {
             "cpuset" => BTreeSet::from([value.to_owned()]),
             "affinity" => affinity::marks(original, value),
+            "file" | "cgroup" => BTreeSet::from([marks::mark(value)]),
             _ => BTreeSet::new(),
         }
+    }
+
+    fn may_alter(&self, address: &Address) -> bool {
+        address.scheme() == "file" && file::is_rounded(address.rest())
     }
 
     fn has_parts(&self, address: &Address) -> bool {
@@ -193,6 +199,10 @@ impl MachineView for LinuxMachine {
         match address.scheme() {
             "cpuset" => cpuset::put_back(original, marks, found),
             "affinity" => affinity::put_back(&self.root, address.rest(), original, marks, found),
+            "file" => marks::put_back(address.rest(), original, marks, found),
+            "cgroup" => {
+                marks::put_back(cgroup_file::split(address.rest()).0, original, marks, found)
+            }
             _ => original.to_owned(),
         }
     }

@@ -8,7 +8,7 @@
 
 use super::cpus;
 use super::tree::{CPU, Tree};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use wattio_governor::{Address, Cpus, Machine, MachineError, MachineView};
 use wattio_host::machine::Masks;
@@ -115,6 +115,30 @@ impl MachineView for Kernel {
 
     fn is_side_effect(&self, address: &Address, original: &str, found: &str) -> bool {
         self.linux.is_side_effect(address, original, found)
+    }
+
+    fn marks(&self, address: &Address, original: &str, value: &str) -> BTreeSet<String> {
+        match address.scheme() {
+            "affinity" => BTreeSet::new(),
+            _ => self.linux.marks(address, original, value),
+        }
+    }
+
+    fn may_alter(&self, address: &Address) -> bool {
+        self.linux.may_alter(address)
+    }
+
+    fn put_back(
+        &mut self,
+        address: &Address,
+        original: &str,
+        marks: &BTreeSet<String>,
+        found: &str,
+    ) -> String {
+        match address.scheme() {
+            "affinity" => original.to_owned(),
+            _ => self.linux.put_back(address, original, marks, found),
+        }
     }
 
     fn outlives_boot(&self, address: &Address) -> bool {

@@ -7,6 +7,7 @@ mod drives;
 mod here;
 mod here_sources;
 mod kernel;
+mod kills;
 mod served;
 mod sources;
 mod threads;
