@@ -88,13 +88,16 @@ pub fn assemble(
     let actuator = match writer {
         None => None,
         Some(writer) => {
-            let (mut absent, topology, groups) = (Vec::new(), &host.topology, &host.groups);
+            let (topology, groups) = (&host.topology, &host.groups);
             let knobs = open_knobs(config, |knob| {
-                knob.open_at_start(around.root, topology, groups, &mut absent)
+                let mut absent = Vec::new();
+                let opened = knob.open_at_start(around.root, topology, groups, &mut absent);
+                let name = knob.name();
+                let later =
+                    |message| format!("{name}: {message} It is looked for every few seconds");
+                warnings.extend(absent.into_iter().map(later));
+                opened
             })?;
-            let later =
-                |message| format!("cpu.cpuset: {message} It is looked for every few seconds");
-            warnings.extend(absent.into_iter().map(later));
             Some(Actuator { knobs, writer })
         }
     };

@@ -10,10 +10,11 @@
 //! limits, so the work may be slower than that. At 0 they are set to the kernel's minimum, control
 //! groups are frozen and commands pause.
 //!
-//! A service that restarts gets a new control group; the knob looks for it now and then.
+//! A service that restarts gets a new control group; the knob looks for it now and then, as for one
+//! that is down when the daemon starts.
 
-use super::Opened;
 use super::table::{KnobFile, files_of};
+use super::{Absent, Opened};
 use crate::Root;
 use crate::groups::check_cgroup;
 use crate::machine::command::PAUSED;
@@ -86,11 +87,24 @@ struct Controlled {
 struct Weight {
     at: Controlled,
     /// That of the group that was last seen.
-    seen: Scaled,
+    seen: Option<Scaled>,
 }
 
 impl BackgroundConfig {
     pub(super) fn open(&self, root: &Root) -> Opened {
+        self.open_with(root, &mut Err)
+    }
+
+    /// As `open`, but a control group that is not there is only told of: it is found when its
+    /// service starts.
+    pub(super) fn open_at_start(&self, root: &Root, absent: &mut Vec<String>) -> Opened {
+        self.open_with(root, &mut |message| {
+            absent.push(message);
+            Ok(())
+        })
+    }
+
+    fn open_with(&self, root: &Root, absent: &mut Absent<'_>) -> Opened {
         let cgroups = Cgroups::find(root);
         let pace_while_saving = self.pace_while_saving;
         if !(0.0..=1.0).contains(&pace_while_saving) {
@@ -115,12 +129,13 @@ impl BackgroundConfig {
             }
         }
         for cgroup in &self.weight {
-            let at = Controlled::open(root, &cgroups, "background.weight", cgroup)?;
+            let at = Controlled::open(root, &cgroups, "background.weight", cgroup, absent)?;
             knob.weights.push(Weight::open(root, at)?);
         }
         for cgroup in &self.freeze {
             check_not_ours(root, cgroup)?;
-            knob.freezers.push(Controlled::open(root, &cgroups, "background.freeze", cgroup)?);
+            let at = Controlled::open(root, &cgroups, "background.freeze", cgroup, absent)?;
+            knob.freezers.push(at);
         }
         let commands = self.commands.iter().map(|command| Address::new("command", &command.name));
         knob.commands.extend(commands);
@@ -145,18 +160,31 @@ fn check_not_ours(root: &Root, cgroup: &str) -> Result<(), String> {
 
 impl Controlled {
     /// The file of a control group that slows or freezes it.
-    fn open(root: &Root, cgroups: &Cgroups, knob: &str, cgroup: &str) -> Result<Self, String> {
+    fn open(
+        root: &Root,
+        cgroups: &Cgroups,
+        knob: &str,
+        cgroup: &str,
+        absent: &mut Absent<'_>,
+    ) -> Result<Self, String> {
         check_cgroup(cgroup)?;
-        let of = |file: &'static KnobFile| {
-            Some(Self { file, path: file.of_cgroup(root, cgroups, cgroup)? })
-        };
-        files_of(knob).find_map(of).ok_or_else(|| {
+        let of =
+            |file: &'static KnobFile| Some(Self { file, path: file.of_cgroup(cgroups, cgroup)? });
+        let missing = || {
             let names: Vec<_> = files_of(knob).map(KnobFile::name).collect();
             format!(
                 "{cgroup}: no {}; does the service run, with its controller on?",
                 names.join(" or ")
             )
-        })
+        };
+        let found = files_of(knob).find_map(of).ok_or_else(missing)?;
+        let folder = found.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        if !root.exists(folder) {
+            absent(missing())?;
+        } else if !root.exists(&found.path) {
+            return Err(missing());
+        }
+        Ok(found)
     }
 
     /// Where it is now; `None` while the service restarts.
@@ -173,19 +201,18 @@ impl Controlled {
 
 impl Weight {
     fn open(root: &Root, at: Controlled) -> Result<Self, String> {
-        let gone = || format!("{} is gone", at.path);
-        let address = at.address(root).ok_or_else(gone)?;
-        let seen = Scaled::open(root, at.file, &at.path, address)?;
+        let scaled = |address| Scaled::open(root, at.file, &at.path, address);
+        let seen = at.address(root).map(scaled).transpose()?;
         Ok(Self { at, seen })
     }
 
     /// What the group that has the name now gets: a share of its own weight.
     fn assignment(&mut self, root: &Root, pace: Option<f64>) -> Option<Assignment> {
         let address = self.at.address(root)?;
-        if address != self.seen.address {
-            self.seen = Scaled::open(root, self.at.file, &self.at.path, address).ok()?;
+        if self.seen.as_ref().is_none_or(|seen| seen.address != address) {
+            self.seen = Some(Scaled::open(root, self.at.file, &self.at.path, address).ok()?);
         }
-        Some(self.seen.assignment(pace))
+        Some(self.seen.as_ref()?.assignment(pace))
     }
 }
 

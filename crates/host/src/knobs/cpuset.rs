@@ -7,7 +7,7 @@
 //!
 //! A service that restarts gets a new control group; the knob looks for it now and then.
 
-use super::Opened;
+use super::{Absent, Opened};
 use crate::Root;
 use crate::groups::Group;
 use crate::machine::cgroups::{Cgroups, EFFECTIVE, below};
@@ -22,9 +22,6 @@ pub(super) const NAME: &str = "cpu.cpuset";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CpusetConfig {}
-
-/// What becomes of a control group that is not there.
-type Absent<'a> = dyn FnMut(String) -> Result<(), String> + 'a;
 
 /// The control groups of all groups of cores.
 struct CpusetKnob {

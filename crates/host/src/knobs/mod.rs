@@ -173,8 +173,11 @@ impl KnobConfig {
         groups: &[Group],
         absent: &mut Vec<String>,
     ) -> Result<Box<dyn Knob>, KnobOpenError> {
-        let Self::Cpuset(config) = self else { return self.open(root, topology, groups) };
-        let opened = config.open_at_start(root, groups, absent);
+        let opened = match self {
+            Self::Cpuset(config) => config.open_at_start(root, groups, absent),
+            Self::Background(config) => config.open_at_start(root, absent),
+            _ => return self.open(root, topology, groups),
+        };
         opened.map_err(|message| KnobOpenError { knob: self.name(), message })
     }
 
@@ -299,6 +302,9 @@ pub fn drive_sleep(knobs: &[KnobConfig], root: &Root) -> Result<Option<DriveSlee
 
 /// A knob that could be opened, or what is missing.
 type Opened = Result<Box<dyn Knob>, String>;
+
+/// What becomes of a control group that is not there.
+type Absent<'a> = dyn FnMut(String) -> Result<(), String> + 'a;
 
 /// The names in a folder that fit any of the patterns.
 fn devices(root: &Root, folder: &str, patterns: &[String]) -> Result<Vec<String>, String> {

@@ -96,14 +96,13 @@ impl KnobFile {
         Some(Address::new("file", &path))
     }
 
-    /// Where the file of a control group is, if there is one of this version.
+    /// Where the file of a control group is, or would be, in a hierarchy of this version.
     #[must_use]
-    pub fn of_cgroup(&self, root: &Root, cgroups: &Cgroups, cgroup: &str) -> Option<String> {
+    pub fn of_cgroup(&self, cgroups: &Cgroups, cgroup: &str) -> Option<String> {
         let hierarchy = self.cgroup.as_ref()?;
         let folder = cgroups.folder(&hierarchy.controller, cgroup)?;
         let version = if folder.unified { 2 } else { 1 };
-        let path = self.file.replace("{cgroup}", &folder.path);
-        (version == hierarchy.version && root.exists(&path)).then_some(path)
+        (version == hierarchy.version).then(|| self.file.replace("{cgroup}", &folder.path))
     }
 }
 

@@ -203,6 +203,42 @@ fn background_work_is_left_as_it_was() {
     missing("freeze = ['etcd']", "not the path of a control group");
 }
 
+/// A daemon that came up before the service that it slows refused to start.
+#[test]
+fn background_work_may_start_after_the_daemon() {
+    for (tree, folders, file, weight) in [
+        (drives().unified(), ["", ""], "cpu.weight", "50"),
+        (drives().split(), ["cpu/", "freezer/"], "cpu.shares", "512"),
+    ] {
+        let folders = folders.map(|at| format!("/sys/fs/cgroup/{at}s.slice/etcd.service"));
+        for folder in &folders {
+            let _ = std::fs::rename(tree.path(folder), tree.path(&format!("{folder}-later")));
+        }
+        let service = "['/s.slice/etcd.service']";
+        let knob = format!("kind = 'background'\nweight = {service}\nfreeze = {service}");
+        let config: KnobConfig = toml::from_str(&knob).unwrap();
+        assert!(tree.knob(&knob, "").is_err(), "check and doctor ask for it");
+        let (topology, mut absent) = (tree.topology(), Vec::new());
+        let open =
+            |absent: &mut Vec<String>| config.open_at_start(&tree.root(), &topology, &[], absent);
+        let mut knob = open(&mut absent).unwrap();
+        assert_eq!(absent.len(), 2, "{absent:?}");
+        assert!(absent[0].contains("does the service run"), "{absent:?}");
+        let (mut writer, _) =
+            RestorableWriter::open(tree.machine(), Box::new(Store::default()), "boot").unwrap();
+        assert_eq!(knob.assignments(&pace(0.5), writer.look()), Ok(vec![]));
+        for folder in &folders {
+            let _ = std::fs::rename(tree.path(&format!("{folder}-later")), tree.path(folder));
+        }
+        let assignments = knob.assignments_again(&pace(0.5), writer.look()).unwrap();
+        assert_eq!(writer.apply(knob.name(), &assignments).notes, []);
+        assert_eq!(tree.read(&format!("{}/{file}", folders[0])), weight);
+        // What is there, and has no such file, is refused as ever.
+        std::fs::remove_file(tree.path(&format!("{}/{file}", folders[0]))).unwrap();
+        assert!(open(&mut Vec::new()).is_err());
+    }
+}
+
 /// The group of a restarted service was left alone until the next start of the daemon, as its weight
 /// was taken for somebody else's; after a kill it got the old group's.
 #[test]
