@@ -61,13 +61,15 @@ def utc_ns_of(moment: datetime, zone: tzinfo, before_ns: int | None = None) -> i
     first_ns, second_ns = (_since_1970_ns(moment.replace(tzinfo=zone, fold=at)) for at in (0, 1))
     if first_ns == second_ns:
         return first_ns
-    told = f'"{moment:%Y-%m-%d %H:%M:%S}" is'
+    told = f'"{moment:%Y-%m-%d %H:%M:%S}"'
     if first_ns > second_ns:
-        raise ValueError(f"{told} not there in {zone}: clocks go forward then; is that the zone?")
+        raise ValueError(
+            f"{told} does not exist in {zone}: clocks go forward then; is that the zone?"
+        )
     if before_ns is None:
         raise ValueError(
-            f"{told} there twice in {zone}: clocks go back then; write the distance from UTC behind"
-            " it, or in place of the zone, such as +01:00"
+            f"{told} occurs twice in {zone}: clocks go back then; write the distance from UTC"
+            " behind it, or in place of the zone, such as +01:00"
         )
     return first_ns if first_ns > before_ns - _DISORDER_NS else second_ns
 

@@ -43,7 +43,7 @@ def check_file(path: Path, simulator: Simulator) -> str:
             return check_list(source)
     kinds = ", ".join([*(f"[{key}]" for key in _CHECKS), *(f"[[{key}]]" for key in _LISTS)])
     raise InputError(
-        f"{path}: is no file of wattio's: it has none of the tables {kinds};"
+        f"{path}: is not a file of wattio: it has none of the tables {kinds};"
         " see wattio check --help"
     )
 

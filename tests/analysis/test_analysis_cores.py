@@ -23,7 +23,7 @@ def test_a_text_without_cores_is_refused(text: str) -> None:
 
 
 def test_a_line_that_is_none_is_named() -> None:
-    with pytest.raises(ValueError, match="'cpu0 1 2 x 4 5 6 7' is no line of a core"):
+    with pytest.raises(ValueError, match="'cpu0 1 2 x 4 5 6 7' is not a line of a core"):
         cores.parse_stat("cpu0 1 2 x 4 5 6 7\n")
 
 

@@ -136,7 +136,7 @@ def test_drift_and_a_busy_host_are_said(tmp_path: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "it takes a meter: --meter NAME"),
+        ([], "a meter is needed: --meter NAME"),
         (["--meter", "rap:"], 'meter "rap:": unknown kind; did you mean "rapl"'),
         (["--meter", "rapl:", "--meter", "rapl:"], "--meter: a meter is named twice"),
         (["--meter", "rapl:", "--loads", "0,2"], '--loads: "2"; allowed are numbers from 0 to 1'),
@@ -170,7 +170,7 @@ def test_a_damaged_record_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_an_estimate_is_no_meter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--meter", "estimate:assumed", "--out", tmp_path / "m.toml") == 2
-    assert "a model is fitted to a measurement" in capsys.readouterr().err
+    assert "a model must be fitted to a measurement" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

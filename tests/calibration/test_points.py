@@ -41,11 +41,11 @@ def test_a_torn_last_line_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ("number,is_idle", "nr,is_idle", "p.csv:1: must be the columns number"),
+        ("number,is_idle", "nr,is_idle", "p.csv:1: must name the columns number"),
         ("\n1,0,", "\n1,0,0,", "p.csv:3: has 15 fields; needs 14"),
-        ("\n1,0,", "\nx,0,", "p.csv:3: number: 'x' is no number of 0 or more"),
-        ("\n1,0,", "\n1.5,0,", "p.csv:3: number: '1.5' is no whole number"),
-        ("\n1,0,", "\nnan,0,", "p.csv:3: number: 'nan' is no number"),
+        ("\n1,0,", "\nx,0,", "p.csv:3: number: 'x' is not a number of 0 or more"),
+        ("\n1,0,", "\n1.5,0,", "p.csv:3: number: '1.5' is not a whole number"),
+        ("\n1,0,", "\nnan,0,", "p.csv:3: number: 'nan' is not a number"),
     ],
 )
 def test_bad_lines_are_refused(before: str, after: str, message: str) -> None:

@@ -68,7 +68,7 @@ def test_a_sweep_settles_for_as_long_as_the_meter_needs() -> None:
     design = replace(DESIGN, measure_s=10.0, settle_s=1.0)
     assert fit_to_meters(design, [METER, COUNTER]) == 1.5
     assert fit_to_meters(replace(design, settle_s=2.0), [METER]) == 2.0
-    with pytest.raises(InputError, match=r'--measure: 10 s is too short for pdu.* take "15 s"'):
+    with pytest.raises(InputError, match=r'--measure: 10 s is too short for pdu.* give "15 s"'):
         fit_to_meters(design, [replace(METER, period_s=5.0)])
     with pytest.raises(InputError, match="is an estimate"):
         fit_to_meters(design, [replace(METER, estimate=True)])
@@ -168,7 +168,7 @@ def test_cores_that_are_off_already_are_left_alone(tmp_path: Path, host: hosts.H
         folder.mkdir(parents=True)
         (folder / "online").write_text(f"{state}\n")
     found = hosts.look(tmp_path)
-    assert "off already" in found.lacks["cores"]
+    assert "already off" in found.lacks["cores"]
     assert found.cores_default() == (2,)
 
 
@@ -200,5 +200,5 @@ def test_no_file_for_reading_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyP
         with loads.Loads(descriptor).held(0.0, [], 2):
             pass
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(HostError, match="/none: no file for direct I/O: No such file"):
+    with pytest.raises(HostError, match="/none: cannot create a file for direct I/O: No such file"):
         loads.file_to_read(Path("/none")).__enter__()

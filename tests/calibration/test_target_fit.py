@@ -256,7 +256,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
     empty = data_of(tmp_path / "empty", [])
     cases: list[tuple[list[str | Path], int, str]] = [
         (["--out", tmp_path / "no" / "s.toml"], 2, "there is no folder"),
-        (["--out", tmp_path / "s.data"], 2, "named as a folder of data"),
+        (["--out", tmp_path / "s.data"], 2, "ends like a folder of data"),
         (["--out", out, "--reactors", "0"], 2, "--reactors 0: allowed is 1 to 64"),
         (["--out", out, "--cache", "1 MiB"], 2, "allowed is 16 MiB to 1 TiB"),
         (["--out", out, "--size", "16.5 KiB"], 2, "in whole MiB"),

@@ -123,7 +123,7 @@ def test_ctrl_c_while_the_report_is_made_says_how_to_make_it(
         during.setattr("wattio.report.make", stopped)
         assert called("run", "study.toml") == 130
     told = capsys.readouterr().err
-    assert told.endswith(f"nothing is lost but the report: wattio report {result_of(place)}\n")
+    assert told.endswith(f"only the report is missing: wattio report {result_of(place)}\n")
     assert called("report", result_of(place)) == 0
 
 

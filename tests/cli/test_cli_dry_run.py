@@ -116,8 +116,8 @@ def test_what_a_measurement_lacks_is_said_with_its_plan(
     assert called("run", study, "--dry-run") == 1
     captured = capsys.readouterr()
     assert "3 iterations, about" in captured.out
-    assert "lacking: /nonexistent: is not a folder" in captured.err
-    assert "lacking: hwmon:nosuch/power1" in captured.err
+    assert "missing: /nonexistent: is not a folder" in captured.err
+    assert "missing: hwmon:nosuch/power1" in captured.err
     assert called("run", study, "--dry-run", "--json") == 1
     assert len(json.loads(capsys.readouterr().out)["lacking"]) >= 2
 
@@ -130,7 +130,7 @@ def test_what_a_scale_leaves_out_and_the_host_lacks_is_said(
     with Path(study).open("a") as file:
         file.write('[scale.small]\nsystem = [{ name = "here", kind = "local" }]\n')
     assert called("run", study, "--scale", "small", "--dry-run") == 0
-    assert "lacking without --scale: /nonexistent: is not" in capsys.readouterr().err
+    assert "missing without --scale: /nonexistent: is not" in capsys.readouterr().err
     assert called("run", study, "--scale", "small", "--dry-run", "--json") == 0
     told = json.loads(capsys.readouterr().out)
     assert told["lacking"] == []
@@ -145,9 +145,9 @@ def test_jobs_are_for_simulations(place: Path, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("options", "size", "message"),
     [
-        ("", "900 TiB", "needs 900 TiB for its files, and the file system of"),
-        ('path = "/"', "900 TiB", "needs 900 TiB for its files, and / has"),
-        ('size = "64 MiB"', "200 MiB", "needs 200 MiB for its files, and system here has a size"),
+        ("", "900 TiB", "needs 900 TiB for its files, but the file system of"),
+        ('path = "/"', "900 TiB", "needs 900 TiB for its files, but / has"),
+        ('size = "64 MiB"', "200 MiB", "needs 200 MiB for its files, but system here has only"),
     ],
 )
 def test_what_never_fits_is_found_by_check_and_refused_by_run(
@@ -158,7 +158,7 @@ def test_what_never_fits_is_found_by_check_and_refused_by_run(
     assert called("check", study) == 2
     assert f"measured.toml:11: workload[1]: {message}" in capsys.readouterr().err
     assert called("run", study, "--dry-run") == 1
-    assert "for its files, and" in capsys.readouterr().err
+    assert "for its files, but" in capsys.readouterr().err
     assert [path.name for path in place.iterdir() if path.is_dir()] == []
     assert called("check", measured(place, "1 MiB", options)) == 0
 
@@ -179,7 +179,7 @@ def test_a_disk_that_no_file_system_here_holds_is_found_by_check(
     study.write_text(study.read_text().replace('kind = "local"', f'kind = "{kind}"'))
     assert called("check", str(study)) == 2
     told = capsys.readouterr().err
-    assert "measured.toml:6: system[1]: size: 900 TiB, and the file system of" in told
+    assert "measured.toml:6: system[1]: size: 900 TiB, but the file system of" in told
     assert told.count("\n") == 1
     small = study.read_text().replace("900 TiB", "64 MiB")
     study.write_text(small)
@@ -242,5 +242,5 @@ def test_dumps_for_which_there_is_no_room_are_refused_before_anything_is_made(
     assert called("hpcio", "run", "--out", "out", "--buffer", "16 MiB", *steps) == 2
     told = capsys.readouterr().err
     assert "wattio: --out: out: " in told
-    assert f"TiB will be written, and {place} has " in told
+    assert f"TiB will be written, but {place} has only " in told
     assert not (place / "out").exists()

@@ -150,7 +150,7 @@ def test_a_fault_of_ours_is_one_line_and_a_file(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert called("run") == 1
     told = capsys.readouterr().err
-    assert told.startswith("wattio: failed by a fault of its own: ZeroDivisionError: by nothing")
+    assert told.startswith("wattio: internal error: ZeroDivisionError: by nothing")
     assert told.count("\n") == 1
     (kept,) = tmp_path.glob("wattio-fault-*.txt")
     assert str(kept) in told
@@ -273,6 +273,6 @@ def test_a_broken_pipe_to_a_child_is_not_taken_for_a_reader_that_left(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert answer(BrokenPipeError(errno.EPIPE, "Broken pipe")) == 1
     told = capsys.readouterr().err
-    assert "failed by a fault of its own: BrokenPipeError" in told
+    assert "internal error: BrokenPipeError" in told
     assert told.count("\n") == 1
     assert storage_reason(BrokenPipeError()) is None

@@ -77,7 +77,7 @@ def test_a_disk_that_is_full_is_one_line_and_the_study_goes_on_later(
     assert told.count("\n") == 1
     assert FULL in told
     assert f"0 of 2 runs are kept in {result_of(place)}" in told
-    assert f"go on with: wattio run --resume {result_of(place)}\n" in told
+    assert f"continue with: wattio run --resume {result_of(place)}\n" in told
     assert called("run", "--resume", result_of(place), "--no-report") == 0
     assert called("recompute", result_of(place)) == 0
 
@@ -127,7 +127,7 @@ def test_two_processes_do_not_run_into_one_folder(
         fcntl.flock(other, fcntl.LOCK_EX)
         assert called("run", "--resume", result) == 2
     told = capsys.readouterr().err
-    assert told == f"wattio: {result}: another wattio is at work in it; wait until it ends\n"
+    assert told == f"wattio: {result}: another wattio is using it; wait until it ends\n"
     assert called("run", "--resume", result, "--no-report") == 0
 
 

@@ -333,7 +333,7 @@ def test_ranks_that_cannot_run_on_hosts_are_refused_before_anything_is_measured(
     path.write_text(text[:begin] + entry + text[end:])
     code, _, err = ended(wattio("run", path, folder=tmp_path))
     assert code == 2
-    assert "is only for ranks on this machine, and clients are on hosts" in err
+    assert "is only for ranks on this machine, but clients are on hosts" in err
     assert list((tmp_path / "mount").iterdir()) == []
 
 

@@ -69,7 +69,7 @@ def test_the_witness_is_not_overwritten(folder: MeasurementFolder) -> None:
     """`--label witness` took the place of the estimate that shows whether a meter froze."""
     code, _, err = attach(folder, scope(folder), "--label", "witness")
     assert code == 2
-    assert 'has a meter "witness" already; give another --label' in err
+    assert 'already has a meter "witness"; give another --label' in err
 
 
 def test_counts_of_watt_hours_join_as_joules(folder: MeasurementFolder) -> None:
@@ -100,7 +100,7 @@ def test_it_stands_beside_where_nothing_else_is_asked(folder: MeasurementFolder)
     assert recompute.compare(folder).differences == []
     code, _, err = attach(folder, scope(folder), "--label", "estimate")
     assert code == 2
-    assert 'has a meter "estimate" already' in err
+    assert 'already has a meter "estimate"' in err
 
 
 def test_a_record_that_is_lost_keeps_no_samples_from_joining(folder: MeasurementFolder) -> None:
@@ -117,7 +117,7 @@ def test_samples_of_another_day_are_refused(folder: MeasurementFolder) -> None:
     before = (folder.path / "resolved.toml").read_text()
     code, _, err = attach(folder, scope(folder, shift_s=86_400.0))
     assert code == 2
-    assert "no sample falls into the time of" in err
+    assert "no sample falls within the time of" in err
     assert (folder.path / "resolved.toml").read_text() == before
 
 
@@ -125,4 +125,4 @@ def test_only_files_join(folder: MeasurementFolder) -> None:
     words = ("attach", folder.path, "--meter", "estimate:assumed", "--covers", "host")
     code, _, err = ended(wattio(*words, folder=folder.path.parent))
     assert code == 2
-    assert "only files join a result" in err
+    assert "only recorded files can be attached" in err

@@ -78,11 +78,11 @@ def test_other_machines_are_told_by_their_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize("status", [{"seconds": "many"}, {"seconds": 1.0}, {"states_s": 3}])
 def test_looks_that_are_none_are_refused(tmp_path: Path, status: dict[str, object]) -> None:
     every = [Answer(made.instant(at), status) for at in (0.0, 1.0)]
-    with pytest.raises(ResultError, match="looks at cores: cannot be read"):
+    with pytest.raises(ResultError, match="records of core use: cannot be read"):
         core_time.spent(made.span("write", 0.0, 1.0), every)
     with system_status.kept(lambda: status, 0.0, tmp_path, "write", core_time.KIND):
         pass
-    with pytest.raises(ResultError, match="looks at cores: cannot be read"):
+    with pytest.raises(ResultError, match="records of core use: cannot be read"):
         core_time.read(tmp_path, "write")
 
 

@@ -283,7 +283,7 @@ def test_a_study_whose_holder_is_killed_says_so(root: Path, tmp_path: Path) -> N
     last = done.stderr.splitlines()[-1]
     assert last.startswith("wattio: the process that held the knobs was killed (signal 9)")
     assert "have been undone; 1 of 4 iterations are kept in" in last
-    assert "go on with: wattio run --resume" in last
+    assert "continue with: wattio run --resume" in last
     assert frequency(root) == "3600000"
 
 

@@ -85,7 +85,7 @@ def test_a_span_without_a_sample_has_no_energy(tmp_path: Path, sensor: str) -> N
 
     (found,) = metered([sensor], tmp_path, instant).energies
     assert found.energy_j is None
-    assert found.troubles == ("it has no sample within 1e-08 s",)
+    assert found.troubles == ("no sample within 1e-08 s",)
 
 
 def test_without_meters_only_cores_are_looked_at(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_meters_that_cannot_be_used(tmp_path: Path) -> None:
     def never() -> tuple[str, Span]:
         raise AssertionError("it was begun without its meters")
 
-    with pytest.raises(InputError, match="is there twice"):
+    with pytest.raises(InputError, match="is named twice"):
         metered(["estimate:assumed", "estimate:assumed"], tmp_path, never)
     with pytest.raises((InputError, MeterRefused)):
         metered([f"hwmon:none/power1?root={tmp_path}"], tmp_path, never)

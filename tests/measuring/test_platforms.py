@@ -161,7 +161,7 @@ def test_a_missing_price_is_said_and_is_no_zero(found: Comparison) -> None:
     assert line is not None
     assert line.values[1] is None
     assert line.ratios == (None,)
-    assert "x86: no price is known, so nothing is told by euro (price_eur)" in found.doubts
+    assert "x86: no price_eur is known, so there are no figures by euro" in found.doubts
 
 
 def test_a_file_of_prices_goes_before_what_studies_say(
@@ -185,10 +185,10 @@ def test_a_file_of_prices_goes_before_what_studies_say(
     assert by_euro == pytest.approx(raw / 40000)
     prices.write_text('[[platform]]\nname = "arn"\nprice_eur = 1.0\n')
     assert called("compare", "--platforms", arm, x86, "--platform-file", prices) == 2
-    assert '"arn" is none of the platforms' in told_of(capsys.readouterr().err)
+    assert '"arn" is not one of the platforms' in told_of(capsys.readouterr().err)
     prices.write_text('[[platform]]\nname = "arm"\n[[platform]]\nname = "arm"\n')
     assert called("compare", "--platforms", arm, x86, "--platform-file", prices) == 2
-    assert '"arm" is there twice' in told_of(capsys.readouterr().err)
+    assert '"arm" is named twice' in told_of(capsys.readouterr().err)
     assert called("check", prices) == 2
     capsys.readouterr()
     prices.write_text('[[platform]]\nname = "arm"\n')
@@ -213,7 +213,7 @@ def test_net_figures_stand_beside_a_platform_that_has_no_such_device(
         > value(found, "mib_per_joule", 0).estimate.mean
     )
     assert "net figures: a less switch; b as metered" in found.doubts
-    assert any(doubt.startswith("power is of different devices") for doubt in found.doubts)
+    assert any(doubt.startswith("power covers different devices") for doubt in found.doubts)
 
 
 def test_a_platform_that_covers_the_device_and_takes_nothing_off_has_no_net_figure(
@@ -262,7 +262,7 @@ def test_another_amount_is_a_doubt_and_another_transfer_another_workload(
     assert why.startswith("sequential: a and b differ in jobs[0].bs (4 MiB, 1 MiB)")
     despite = platforms.compare([first, small], despite_options=True)
     write = next(one for one in despite.joined if (one.run, one.phase) == WRITE)
-    assert any("joined as asked for" in doubt for doubt in write.doubts)
+    assert any("joined as requested" in doubt for doubt in write.doubts)
 
 
 def test_options_that_are_not_given_are_what_they_are_by_default() -> None:
@@ -300,7 +300,7 @@ Words = Callable[[Path, Path], tuple[str | Path, ...]]
     [
         (lambda a, _: ("--platforms", a), "two or more NAME=FOLDER"),
         (lambda a, _: ("--platforms", a, f"b={a}"), "one campaign each"),
-        (lambda a, b: ("--platforms", f"a={a}", f"a={b}"), 'two are called "a"'),
+        (lambda a, b: ("--platforms", f"a={a}", f"a={b}"), 'two are named "a"'),
         (lambda a, _: ("--platforms", a, "=x"), "is not NAME=FOLDER"),
         (lambda a, _: ("--platforms", a, "b=/nowhere"), "is not a result folder"),
         (lambda a, b: (a, b, "--platforms", a, b), "cannot be combined with another result"),

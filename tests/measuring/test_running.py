@@ -246,7 +246,7 @@ def test_a_stopped_study_says_how_to_go_on(tmp_path: Path, number: signal.Signal
     process.send_signal(number)
     code, _, err = ended(process)
     assert code == 130
-    assert f"go on with: wattio run --resume results/trial/{folder.path.name}" in err
+    assert f"continue with: wattio run --resume results/trial/{folder.path.name}" in err
     assert not list((folder.path / "raw").glob(".*"))
     before = {item.identity for item in folder.iterations()}
     (tmp_path / "go").touch()
@@ -269,7 +269,7 @@ def test_a_study_goes_on_in_the_scratch_folder_that_it_was_begun_with(tmp_path: 
     )
     assert code == 2
     assert "--scratch slow: " in err
-    assert f"was begun with the scratch folder {tmp_path / 'fast'}" in err
+    assert f"was started with the scratch folder {tmp_path / 'fast'}" in err
     assert not (tmp_path / "slow").exists()
     (tmp_path / "go").touch()
     code, _, err = ended(wattio("run", "--resume", folder.path, "--no-report", folder=tmp_path))
@@ -338,7 +338,7 @@ def test_two_at_once_do_not_work_in_one_folder(tmp_path: Path) -> None:
     folder = wait_for(tmp_path, 1, process)
     code, _, err = ended(wattio("run", "--resume", folder.path, folder=tmp_path))
     assert code == 2
-    assert "another wattio is at work in it" in err
+    assert "another wattio is using it" in err
     (tmp_path / "go").touch()
     assert ended(process)[0] == 0
     assert recompute.compare(folder).differences == []
@@ -355,7 +355,7 @@ def test_a_study_stops_when_nothing_is_recorded_any_more(tmp_path: Path) -> None
     (tmp_path / "go").touch()
     code, _, err = ended(process)
     assert code == 2
-    assert f"go on with: wattio run --resume {folder.path.relative_to(tmp_path)}" in err
+    assert f"continue with: wattio run --resume {folder.path.relative_to(tmp_path)}" in err
     assert all(item.usable for item in folder.iterations())
     assert ended(wattio("run", "--resume", folder.path, "--no-report", folder=tmp_path))[0] == 0
     assert recompute.compare(folder).differences == []
@@ -459,7 +459,7 @@ def test_a_terminal_that_goes_away_ends_a_study_in_good_order(tmp_path: Path) ->
     process.send_signal(signal.SIGHUP)
     code, _, err = ended(process)
     assert code == 130
-    assert "go on with: wattio run --resume" in err
+    assert "continue with: wattio run --resume" in err
     assert not (folder.path / "scratch").exists()
 
 

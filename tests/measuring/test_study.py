@@ -144,7 +144,7 @@ def test_what_needs_a_folder_is_not_run_on_a_block_device() -> None:
     assert plan.make(given(DEVICE)).iterations
     run = 'kind = "command"\noptions = { run = ["true"] }'
     text = DEVICE.replace('kind = "idle"\noptions = { duration = "10 s" }', run)
-    with pytest.raises(InputError, match=r'"command" needs a folder, and system "here" serves a'):
+    with pytest.raises(InputError, match=r'"command" needs a folder, but system "here" serves a'):
         plan.make(given(text))
 
 
@@ -176,10 +176,10 @@ def test_the_resolved_study_reads_back_as_itself(tmp_path: Path) -> None:
         ('name = "cpu.frequency"', 'name = "cpu.freq"', '"cpu.freq" is not a knob'),
         ('"1 GHz", "2 GHz"', "1, 2", "has no unit"),
         ("csv:power.csv", "cvs:power.csv", 'meter[1].name: meter "cvs:power.csv": unknown kind'),
-        ('role = "beside"', 'role = "total"', '"server" is covered by pdu too'),
+        ('role = "beside"', 'role = "total"', '"server" is also covered by pdu'),
         ('device = "switch"', 'device = "swich"', 'no total covers "swich"; did you mean'),
         ('label = "pdu"', 'label = "estimate"', "is already taken by another meter"),
-        ("[scale.small.workload.wait]", "[scale.small.workload.x]", "no workload is called so"),
+        ("[scale.small.workload.wait]", "[scale.small.workload.x]", "no workload has this name"),
         ("repetitions = 2", 'repetitions = 2\npeak = "none.toml"', "none.toml: cannot be read"),
     ],
 )
@@ -262,7 +262,7 @@ def test_optional_systems_can_be_left_out_with_what_runs_on_them_alone() -> None
         item.identity for item in whole.iterations
     }
     assert Asked.of_inputs(json.loads(json.dumps(part.inputs))) == Asked(without=("there",))
-    with pytest.raises(InputError, match="no system of the study is there"):
+    with pytest.raises(InputError, match="none of the study's systems is available"):
         plan.make(source, Asked(without=("there", "here")))
 
 
@@ -305,10 +305,10 @@ def test_each_device_has_a_meter_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ("[1-3]", "[1-4]", "3 devices, and 4 names of meters"),
+        ("[1-3]", "[1-4]", "3 devices, but 4 names of meters"),
         ("[1-3]", "=3", 'has no ranges; write one, as in "[1-9]"'),
-        ('each = "node[1-3]"', 'each = "node[1-3]"\ncovers = ["a"]', "covers and label are left"),
-        ('each = "node[1-3]"', "", "names no device whose power it tells"),
+        ('each = "node[1-3]"', 'each = "node[1-3]"\ncovers = ["a"]', "remove covers and label"),
+        ('each = "node[1-3]"', "", "names no device that it measures"),
         ('"node[1-3]"', '"node[3-1]"', "write them as"),
     ],
 )
@@ -347,10 +347,10 @@ def test_hosts_and_their_meters_can_be_asked_for() -> None:
         (Asked(peak_file="/nonexistent/peak.toml"), "/nonexistent/peak.toml: cannot be read"),
         (Asked(servers="n1"), "--hosts: names no hosts for the clients"),
         (Asked(clients="n[1-"), "--hosts, --servers, --ssh: clients: "),
-        (Asked(each="n1"), "--each goes with --meter"),
+        (Asked(each="n1"), "--each needs a --meter"),
         (Asked(meter="rapl:", each="n1"), "--meter, --each: "),
-        (Asked(meter=PDU, each="n[1-2]"), "2 devices, and 3 names of meters"),
-        (Asked(meter=PDU, each="pdu,n1,n2"), '"pdu" is the label of another meter'),
+        (Asked(meter=PDU, each="n[1-2]"), "2 devices, but 3 names of meters"),
+        (Asked(meter=PDU, each="pdu,n1,n2"), '"pdu" is already the label of another meter'),
     ],
 )
 def test_hosts_and_meters_that_do_not_agree_are_refused(asked: Asked, message: str) -> None:

@@ -191,7 +191,7 @@ def test_nothing_is_kept_of_one_who_says_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", ["no", "[]", '{"at": [1], "status": {}}', '{"at": [1, 2]}'])
 def test_a_broken_answer_is_told_with_its_line(tmp_path: Path, line: str) -> None:
     (tmp_path / "step.status.jsonl").write_text('{"at": [1, 2], "status": {}}\n' + line + "\n")
-    with pytest.raises(ResultError, match=r"step\.status\.jsonl:2: is no answer"):
+    with pytest.raises(ResultError, match=r"step\.status\.jsonl:2: is not an answer"):
         system_status.read(tmp_path, "step")
 
 

@@ -138,7 +138,7 @@ def test_a_gap_touches_the_phases_that_it_lies_in_only() -> None:
     found = judged(meter, ("write", 0.0, 100.0), ("read", 101.0, 190.0))
     reasons = [verdict.reason for verdict in found if verdict.verdict == "INVALID"]
     assert len(reasons) == 2
-    assert reasons[0] == "GAP: write: pdu says nothing for 6 s, and is due every 1 s"
+    assert reasons[0] == "GAP: write: pdu is silent for 6 s, but due every 1 s"
     assert reasons[1].startswith("MISSING: write: pdu lacks 4.0 %")
 
 

@@ -69,8 +69,8 @@ def test_read_says_watts_and_whether_they_are_measured(
         (["record", "estimate:assumed", "--out", "x.txt"], "neither .parquet nor .csv"),
         (["record", "estimate:assumed", "--out", "/nowhere/x.csv"], "there is no folder"),
         (["record", "estimate:assumed", "--out", "x.csv", "--rate", "fast"], "--rate: "),
-        (["record", "estimate:assumed", "estimate:assumed", "--out", "x.csv"], "is there twice"),
-        (["record", "rapl:", "--from", ".", "--out", "x.csv"], "give it with --out alone"),
+        (["record", "estimate:assumed", "estimate:assumed", "--out", "x.csv"], "is named twice"),
+        (["record", "rapl:", "--from", ".", "--out", "x.csv"], "give only --out with it"),
         (["record", "--from", "nowhere", "--out", "x.csv"], "is not a list of recorded meters"),
         (["serve", "ptdaemon", "--from", "nosuch:"], "unknown kind"),
     ],
@@ -221,7 +221,7 @@ def test_a_served_meter_is_read_by_its_client(
         assert run("read", f"ptdaemon://127.0.0.1:{port}?period=500 ms") == 0
     captured = capsys.readouterr()
     assert captured.out.startswith("45 W")
-    assert "never tried on SPEC's own PTDaemon" in captured.err
+    assert "not been tried on SPEC's own PTDaemon" in captured.err
 
 
 def samples(times_ms: np.ndarray[Any, Any], power_w: np.ndarray[Any, Any]) -> Samples:

@@ -158,7 +158,7 @@ def test_what_is_refused_leaves_no_folder_in_the_way_of_the_next_try(
         (("--ranks", "0"), "ranks: 0"),
         (("--variables", "u,rain"), '"rain" is not known'),
         (("--buffer", "12"), "buffer"),
-        (("--meter", "estimate:assumed", "--meter", "estimate:assumed"), "is there twice"),
+        (("--meter", "estimate:assumed", "--meter", "estimate:assumed"), "is named twice"),
     ],
 )
 def test_input_that_cannot_be_used(
@@ -246,7 +246,7 @@ def of_run(out: Path) -> list[int]:
         ("--approach dc:9 --ranks 4", "no rank of it is left"),
         ("--approach dn:1 --ranks 4", "needs two nodes"),
         ("--approach dc:1 --ranks 8", "7 computing ranks (7 x 1) are too many for 16 x 16 columns"),
-        ("--approach dc:1 --buffer 900TiB", "--buffer: 1 of 989,560,464,998,400 B are more than"),
+        ("--approach dc:1 --buffer 900TiB", "--buffer: 1 of 989,560,464,998,400 B exceed"),
         ("--approach dc:1 --ranks 8 --ranks-per-node 4 --buffer 900TiB", "--buffer: 2 of"),
     ],
 )

@@ -230,7 +230,7 @@ def test_cores_that_depend_on_nodes_are_a_bad_fit() -> None:
 def test_runs_that_tell_too_little_are_refused() -> None:
     with pytest.raises(InputError, match="output-every 0"):
         fitting.computing([run for run in profile() if run.cores > 1])
-    with pytest.raises(InputError, match="do not tell cores from nodes"):
+    with pytest.raises(InputError, match="do not separate cores from nodes"):
         fitting.computing([made("tp", 1, 1, 0), made("tp", 2, 2, 0)])
     with pytest.raises(InputError, match="no run wrote"):
         fitting.storage(profile(), 1)
@@ -409,15 +409,15 @@ def test_a_result_is_read() -> None:
     [
         ({"grid": [1, 2]}, "three numbers"),
         ({"ranks": 7}, "7 ranks on 2 nodes"),
-        ({"approach": "dc:4"}, "none would compute"),
+        ({"approach": "dc:4"}, "none of a node"),
         ({"wall_s": 0.1}, "no time"),
-        ({"wall_s": "1"}, "no seconds"),
-        ({"step_s_mean": 0}, "not above zero"),
-        ({"dumps": True}, "no count"),
+        ({"wall_s": "1"}, "not a number of seconds"),
+        ({"step_s_mean": 0}, "not above 0"),
+        ({"dumps": True}, "is not a count"),
         ({"output_every": 0}, "one every 0"),
-        ({"core_share": 20}, "core_share: 20 is no share"),
-        ({"sync": 1}, "sync: 1 is no option"),
-        ({"written_through": None}, "no count"),
+        ({"core_share": 20}, "core_share: 20 is not a share"),
+        ({"sync": 1}, "sync: 1 has the wrong type"),
+        ({"written_through": None}, "is not a count"),
     ],
 )
 def test_an_impossible_result_is_refused(changed: dict[str, object], message: str) -> None:
@@ -532,7 +532,7 @@ def test_what_is_fitted_to_is_not_held_out(folders: tuple[Path, Path], tmp_path:
     again.symlink_to(fit)
     out = tmp_path / "platform.toml"
     for both in (fit, fit / "0.json", again):
-        with pytest.raises(InputError, match=r"0\.json is among --results too"):
+        with pytest.raises(InputError, match=r"0\.json is also among --results"):
             hpcio_calibrate.calibrate(results=(fit,), held_out=(held, both), out=out)
     assert not out.exists()
 

@@ -277,17 +277,17 @@ class TestThesis:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('name = "x"\npart = "disk"', "takes one of faster, more_per_node and more_nodes"),
-        ('name = "x"\npart = "disk"\nfaster = 2.0\nmore_nodes = 1', "takes one of faster"),
-        ('name = "x"\nfaster = 2.0', "part goes with faster"),
-        ('name = "x"\nmore_nodes = 1\npart = "disk"', "part goes with faster"),
+        ('name = "x"\npart = "disk"', "give one of faster, more_per_node and more_nodes"),
+        ('name = "x"\npart = "disk"\nfaster = 2.0\nmore_nodes = 1', "give one of faster"),
+        ('name = "x"\nfaster = 2.0', "part is for faster"),
+        ('name = "x"\nmore_nodes = 1\npart = "disk"', "part is for faster"),
         ('name = "x"\npart = "disk"\nfaster = 1.0', "faster"),
         ('name = "x"\npart = "disk"\nfaster = 2.0\nnode = "dta"', 'no node "dta"'),
         ('name = "x"\npart = "memory"\nfaster = 2.0', "give their node"),
         ('name = "x"\npart = "memory"\nfaster = 2.0\nnode = "data"', 'no memory of node "data"'),
         ('name = "x"\nmore_nodes = 1\npower = 5', "has no unit"),
         ('name = "x"\nmore_nodes = 1\nprice_eur = -5.0', "price_eur"),
-        ('name = "x"\nmore_nodes = 1\n[[purchase]]\nname = "x"\nmore_nodes = 1', "is there twice"),
+        ('name = "x"\nmore_nodes = 1\n[[purchase]]\nname = "x"\nmore_nodes = 1', "is named twice"),
     ],
 )
 def test_what_is_no_purchase_is_refused(text: str, message: str, tmp_path: Path) -> None:

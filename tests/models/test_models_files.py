@@ -85,8 +85,8 @@ def test_a_file_is_written_as_it_is_read(place: Path) -> None:
     [
         ('"50 MB/s"', '"50 MB"', "client.*data rate"),
         ('"50 MB/s"', "50", "client.*data rate"),
-        ('low = "180 W"', 'low = "210 W"', "max.*does not hold the value"),
-        ('low = "180 W", ', "", "max.*come together"),
+        ('low = "180 W"', 'low = "210 W"', "max.*does not contain the value"),
+        ('low = "180 W", ', "", "max.*give both low and high"),
         ('low = "180 W"', 'low = "0 W"', "above 0 W"),
         ('origin = "published"', 'origin = "guessed"', "contention.*guessed"),
         ("idle_share = { value = 0.5", "idle_share = { value = 1.5", "idle_share"),
@@ -114,9 +114,9 @@ def test_what_is_wrong_is_named(place: Path, old: str, new: str, message: str) -
     [
         ('approach = "dx"\nenergy = "1 kJ"', 'approach "dx" is not known'),
         ('approach = "dn:5000"\nenergy = "1 kJ"', "needs a number from 1 to 4096"),
-        ('approach = "tp"', "nothing is known"),
+        ('approach = "tp"', "no result of the run"),
         ('approach = "tp"\nenergy = "1 W"', "energy"),
-        ('approach = "tp"\nhidden = true\noutput_every = 200', "every 200 steps of 100"),
+        ('approach = "tp"\nhidden = true\noutput_every = 200', "is 200, but there are 100"),
     ],
 )
 def test_observed_runs_are_checked(place: Path, observed: str, message: str) -> None:
@@ -233,8 +233,8 @@ def test_where_a_straight_line_is_the_better_guide_is_told(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--objective", "joy"], "no objective"),
-        (["--approaches", "dc:9"], "none would compute"),
+        (["--objective", "joy"], "not an objective"),
+        (["--approaches", "dc:9"], "none of a node"),
         (["--approaches", "tp,dn:5000"], "needs a number from 1 to 4096"),
         (["--approaches", "dn:15,dn:7"], "are the same on 8 nodes"),
         (["--approaches", "tp,tp"], "at most once"),

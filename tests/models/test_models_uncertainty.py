@@ -58,7 +58,7 @@ def test_quantiles_rise_and_stay_possible(
 
 
 def test_an_interval_holds_its_value() -> None:
-    with pytest.raises(ValueError, match="does not hold"):
+    with pytest.raises(ValueError, match="does not contain"):
         Parameter("x", 1, 2, 3, "assumed")
     with pytest.raises(ValueError, match="leaves"):
         Parameter("x", 1, -2, 3, "assumed")
@@ -173,7 +173,7 @@ def test_known_runs_outside_and_reversed_orders_are_told() -> None:
 def test_runs_that_no_draw_explains_are_refused() -> None:
     machine = platform(base_s=Parameter("base_s", 8, 7, 9, "assumed"))
     runs = [Observed(parse("tp"), APPLICATION, 0.02, time_s=1e6)]
-    with pytest.raises(InputError, match="do not hold its observed runs"):
+    with pytest.raises(InputError, match="do not contain its observed runs"):
         posterior.condition(machine, runs, 100, 1)
 
 

@@ -165,5 +165,5 @@ def test_catalogs_of_version_0_1_are_read_on(
 
 def test_a_catalog_of_a_newer_version_is_refused(tmp_path: Path, writer: Catalog) -> None:
     writer._connection.execute("PRAGMA user_version = 99")
-    with pytest.raises(ResultError, match="of a newer wattio"):
+    with pytest.raises(ResultError, match="by a newer wattio"):
         Catalog(tmp_path / "catalog.sqlite")

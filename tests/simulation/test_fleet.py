@@ -88,11 +88,11 @@ def study(tmp_path: Path) -> Path:
         ('server = "small"', 'server = "smal"', 'unknown server "smal"'),
         ("pressure_median = 0.1", "pressure_median = 1.5", "less than or equal to 1"),
         ('name = "logs"', 'name = "web"', '"web" is already taken by another group'),
-        ('name = "ondemand"', 'name = "oracle"', "the oracle is for simulations only"),
+        ('name = "ondemand"', 'name = "oracle"', "the oracle is only for simulations"),
         (
             "day = { pressure_median = 0.05",
             'traces = "."\nday = { pressure_median = 0.05',
-            "just one",
+            "exactly one",
         ),
         ("sampling_rate", "sampling_rat", 'did you mean "sampling_rate"'),
     ],
@@ -284,7 +284,7 @@ def test_a_stopped_fleet_goes_on_and_gives_what_a_whole_one_gives(
     assert len(ended) == 2
     assert not folder.complete()
     assert _main(["report", str(folder.path)]) == 2
-    assert "is not complete; go on with: wattio run --resume" in capsys.readouterr().err
+    assert "is not complete; continue with: wattio run --resume" in capsys.readouterr().err
     resumed = _run(["--resume", str(folder.path), "--no-report"], capsys)
     assert resumed["policies"] == whole["policies"]
     derived = recompute.compare(folder)

@@ -170,7 +170,7 @@ def test_a_trace_may_say_how_it_is_read(tmp_path: Path) -> None:
     message = refused(tmp_path, described.replace("columns =", 'format = "spc"\ncolumns ='))
     assert "format and columns exclude each other" in message
     message = refused(tmp_path, STUDY.replace("pressure", 'format = "spc"\npressure'))
-    assert "format does not go with pattern" in message
+    assert "format cannot be used with pattern" in message
 
 
 def test_a_load_may_have_bounds_of_its_own(tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ def test_repetitions_are_draws_of_their_own(tmp_path: Path) -> None:
         (
             'policy = "PACER"',
             'policy = "PACR"',
-            "/study.toml:19: sweep[1].policy: no policy is called",
+            "/study.toml:19: sweep[1].policy: no policy is named",
         ),
         ('setting = "plf"', 'setting = "pfl"', "/study.toml:20: sweep[1].setting: pacer has no"),
         ("[study]\n", "[study\n", "/study.toml: is not valid TOML: "),
@@ -315,12 +315,12 @@ def test_each_wrong_key_is_told_once(tmp_path: Path) -> None:
 
 def test_a_load_has_one_source(tmp_path: Path) -> None:
     message = refused(tmp_path, STUDY.replace("pressure", 'trace = "x"\npressure'))
-    assert "needs just one of pattern, trace, profile, phases; got pattern and trace" in message
+    assert "give exactly one of pattern, trace, profile, phases; got pattern and trace" in message
 
 
 def test_keys_of_another_source_are_refused(tmp_path: Path) -> None:
     message = refused(tmp_path, STUDY.replace("pressure", "rate_scale = 2.0\npressure"))
-    assert "rate_scale does not go with pattern" in message
+    assert "rate_scale cannot be used with pattern" in message
 
 
 def test_names_are_taken_once(tmp_path: Path) -> None:

@@ -297,7 +297,7 @@ def test_a_study_with_a_mark_of_the_byte_order_is_no_other_one(study: Path, tmp_
 def test_resume_with_a_changed_trace_is_refused(study: Path, tmp_path: Path) -> None:
     folder = carried_out(study, tmp_path / "results")
     (tmp_path / "a.bin").write_bytes(b"another trace")
-    with pytest.raises(ResultError, match="would not belong together"):
+    with pytest.raises(ResultError, match="would not be comparable"):
         execute.resume(folder, FakeSimulator())
 
 

@@ -22,7 +22,7 @@ SHIPPED = ROOT / "traces" / "pgbench.wtrace"
 STUDY = """[study]
 name = "laws"
 kind = "simulation"
-[traces]  # what to make of them
+[traces]  # how to use them
 servers = ["small", "dorado6000"]
 rate_scales = [1, 20]
 pieces = 2
@@ -68,7 +68,7 @@ def test_what_is_no_trace_is_left_out_and_named(folder: Path) -> None:
 def test_a_folder_is_put_into_the_study_once(folder: Path) -> None:
     once = trace_set.with_folder(STUDY, folder)
     assert trace_set.with_folder(once, folder) == once
-    assert "# what to make of them" in once
+    assert "# how to use them" in once
     with pytest.raises(InputError, match=r"no table \[traces\]"):
         trace_set.with_folder("[study]\n", folder)
 
@@ -138,7 +138,7 @@ def test_a_folder_of_traces_is_for_simulations(
 def test_a_folder_without_traces_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     text = trace_set.with_folder(STUDY, tmp_path / "empty")
-    with pytest.raises(InputError, match=r"traces\.folder: .* holds no trace"):
+    with pytest.raises(InputError, match=r"traces\.folder: .* holds no readable trace"):
         study_of(text, tmp_path)
 
 

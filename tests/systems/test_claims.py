@@ -132,7 +132,7 @@ def test_the_command_tells_and_removes(
         told = capsys.readouterr()
         return stop.value.code or 0, told.out, told.err
 
-    assert called()[:2] == (0, "nothing is left by killed measurements\n")
+    assert called()[:2] == (0, "killed measurements have left nothing\n")
     with running(folder, tmp_path / "scratch") as (run, _):
         code, out, _ = called()
         assert (code, out.count("\n")) == (0, 1)

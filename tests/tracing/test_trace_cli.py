@@ -114,7 +114,7 @@ def test_what_is_wrong_with_columns_names_file_line_and_column(
         assert run(*words, "--format", "csv") == 2
         assert "known are vscsi" in capsys.readouterr().err
     assert run("simulate", "--columns", COLUMNS) == 2
-    assert "--columns does not go with a pattern" in capsys.readouterr().err
+    assert "--columns cannot be used with a pattern" in capsys.readouterr().err
 
 
 def test_a_named_format_is_not_looked_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,7 +177,7 @@ def test_signals_to_end_stop_the_native_work(
         ("0 s", "trace", "allowed is 1 ms to"),
         ("3 parsecs", "trace", "parsec"),
         ("3 s", "missing/trace", "there is no folder"),
-        ("3 s", "trace", "only root"),
+        ("3 s", "trace", "needs root"),
     ],
 )
 def test_record_refuses(

@@ -64,7 +64,7 @@ def parse_stat(text: str) -> dict[int, Ticks]:
             continue
         columns = rest.split()[:8]
         if len(columns) < 7 or not all(map(_COUNT.fullmatch, columns)):
-            raise ValueError(f"/proc/stat: {line[:80]!r} is no line of a core")
+            raise ValueError(f"/proc/stat: {line[:80]!r} is not a line of a core")
         user, nice, system, idle, iowait, irq, softirq, steal = (*map(int, columns), 0)[:8]
         found[int(name[3:])] = Ticks(user + nice + system + irq + softirq, idle, iowait, steal)
     if not found:

@@ -131,8 +131,8 @@ def fit(points: Sequence[Point], io_assumed_w: float) -> Fit:
     if np.ptp(power) <= 1e-9 * max(1.0, float(np.abs(power).max())):
         least, most = float(columns["busy"].min()), float(columns["busy"].max())
         raise CalibrationFailed(
-            f"the meter said {power[0]:g} W at every setting, with {least:.2f} to {most:.2f} cores"
-            " busy: it is frozen, measures something else, or other work kept the host busy"
+            f"the meter reported {power[0]:g} W at every setting, with {least:.2f} to {most:.2f}"
+            " cores busy: it is frozen, measures something else, or other work kept the host busy"
         )
     matrix = np.column_stack([columns[name] for name in kept])
     found, fitted = _regressed(matrix, power, kept)
@@ -188,7 +188,7 @@ def _separable(
             continue
         parts = np.abs(shares) * np.linalg.norm(others, axis=0) / length
         into = tuple(other for other, part in zip(kept, parts, strict=True) if part > 0.1)
-        why = f"the sweep cannot tell it from {' and '.join(into)}, which holds its watts"
+        why = f"the sweep cannot separate it from {' and '.join(into)}, which includes its watts"
         left[name] = Unidentified(0.0, why, into)
     return kept, left
 

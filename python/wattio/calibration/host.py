@@ -67,7 +67,7 @@ def look(root: Path = Path("/")) -> Host:
     need = _missing(root, "cpu.cores")
     switches = sorted(root.glob(KNOBS["cpu.cores"].files))
     if need is None and any(text_or_empty(path) != "1" for path in switches):
-        need = "some cores are off already; which of them may come on is not known"
+        need = "some cores are already off; which of them may be turned on is unknown"
     if need is not None:
         lacks["cores"] = need
     cores = len(parse_stat(_needed(root / "proc/stat")))
@@ -147,7 +147,7 @@ def _missing(root: Path, knob: str) -> str | None:
     if not files:
         return f"this host has no {KNOBS[knob].need} (no /{KNOBS[knob].files})"
     if not all(os.access(path, os.W_OK) for path in files):
-        return f"/{KNOBS[knob].files} cannot be written; it takes root"
+        return f"/{KNOBS[knob].files} cannot be written; that needs root"
     return None
 
 

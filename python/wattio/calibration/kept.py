@@ -61,7 +61,7 @@ def rows(
     names = columns(kind)
     lines = text[: text.rfind("\n") + 1].replace("\0", "").splitlines()
     if not lines or lines[0] != ",".join(names):
-        raise InputError(f"{where}:1: must be the columns {','.join(names)}")
+        raise InputError(f"{where}:1: must name the columns {','.join(names)}")
     for number, line in enumerate(lines[1:], start=2):
         if not line.strip():
             continue
@@ -82,9 +82,9 @@ def _number(name: str, text: str, whole: bool, where: str) -> float | int:
     except ValueError:
         value = math.nan
     if not 0 <= value <= _LARGEST:
-        raise InputError(f"{where}: {name}: {text!r} is no number of 0 or more")
+        raise InputError(f"{where}: {name}: {text!r} is not a number of 0 or more")
     if whole and value != int(value):
-        raise InputError(f"{where}: {name}: {text!r} is no whole number")
+        raise InputError(f"{where}: {name}: {text!r} is not a whole number")
     return int(value) if whole else value
 
 
@@ -109,7 +109,7 @@ class KeptFolder(Generic[R, P]):
                 f"{self.path}: already exists; move it away, or fit it again with --from"
             ) from None
         except OSError as error:
-            raise InputError(f"{self.path}: cannot be made: {error.strerror}") from None
+            raise InputError(f"{self.path}: cannot be created: {error.strerror}") from None
         (self.path / POINTS).write_text(dump(self.point_kind, []), encoding="utf-8")
 
     def keep(self, record: R) -> None:

@@ -55,7 +55,9 @@ def file_to_read(folder: Path) -> Iterator[int]:
     try:
         descriptor = _made(folder)
     except OSError as error:
-        raise HostError(f"{folder}: no file for direct I/O: {error.strerror}") from None
+        raise HostError(
+            f"{folder}: cannot create a file for direct I/O: {error.strerror}"
+        ) from None
     try:
         yield descriptor
     finally:

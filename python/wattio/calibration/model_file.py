@@ -32,7 +32,7 @@ def text(fit: Fit, record: Record) -> str:
         f"meter = {_string(meters)}",
         f"r_squared = {fit.r_squared!r}",
         f'frequency_max = "{record.frequency_max_hz!r} Hz"',
-        "# Power does not tell it: assumed.",
+        "# Not determined by power: assumed.",
         f"frequency_bound_share = {share!r}",
         "",
     ]
@@ -43,7 +43,7 @@ def text(fit: Fit, record: Record) -> str:
             interval = f"[{found.low_w!r}, {found.high_w!r}]"
             values = f'watts = {found.watts!r}, interval_w = {interval}, origin = "measured"'
         else:
-            lines.append(f"# Not told by the points: {found.why}.")
+            lines.append(f"# Not determined by the points: {found.why}.")
             values = f'watts = {found.watts!r}, origin = "assumed"'
         lines.append(f"{name} = {{ {values} }}")
     made = "\n".join(lines) + "\n"

@@ -61,12 +61,14 @@ def fit_to_meters(design: Design, facts: Sequence[Facts]) -> float:
     """
     for meter in facts:
         if meter.estimate:
-            raise InputError(f"{meter.name}: is an estimate; a model is fitted to a measurement")
+            raise InputError(
+                f"{meter.name}: is an estimate; a model must be fitted to a measurement"
+            )
         if design.measure_s < READINGS_LEAST * meter.period_s:
             least_s = math.ceil(READINGS_LEAST * meter.period_s)
             raise InputError(
-                f"--measure: {design.measure_s:g} s is too short for {meter.name}, which has"
-                f' something new every {meter.period_s:g} s; take "{least_s} s" or more'
+                f"--measure: {design.measure_s:g} s is too short for {meter.name}, which updates"
+                f' every {meter.period_s:g} s; give "{least_s} s" or more'
             )
     needed_s = max((meter.period_s + meter.lag_s for meter in facts), default=0.0)
     return max(design.settle_s, needed_s)

@@ -118,7 +118,7 @@ def parse_rate(text: str) -> tuple[Measure, float]:
         except InputError:
             value = 0.0
     if not 0 < value < float("inf"):
-        raise InputError(f'--rate "{text}": is no rate; write it as "2 GiB/s" or "5000 IO/s"')
+        raise InputError(f'--rate "{text}": is not a rate; write it as "2 GiB/s" or "5000 IO/s"')
     return measure, value
 
 
@@ -137,7 +137,7 @@ def _read(path: Path | None, runs: list[Path]) -> tuple[Peak, list[Achieved]]:
     if path is not None:
         parts = read_peak(shipped.located(path))
     elif not folders:
-        raise InputError("neither a peak nor --runs: there is nothing to advise from")
+        raise InputError("give a peak or --runs")
     else:
         own = phase_rates.peak_of(folders[0])
         if own is None:

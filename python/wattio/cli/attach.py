@@ -62,6 +62,6 @@ def attach(
     if as_json:
         output.print_json({"result": str(result), "meter": entry.shown, "samples": count})
     else:
-        text = f"{count} samples of {entry.shown} joined {result}; see: wattio report {result}"
+        text = f"{count} samples of {entry.shown} attached to {result}; see: wattio report {result}"
         output.say(text)
     return 0

@@ -124,14 +124,14 @@ def power(
 
     # Before hours of measuring, not after.
     if out.suffix == _DATA:
-        raise InputError(f"--out: {out} is named as a folder of data; name a .toml file")
+        raise InputError(f"--out: {out} ends like a folder of data; name a .toml file")
     writable("--out", out)
     if source is not None:
         if meter or io or dry_run:
             raise InputError("--from measures nothing: give it without --meter, --io, --dry-run")
         return _fit(DataFolder(source), out, as_json)
     if not meter:
-        raise InputError("it takes a meter: --meter NAME; wattio meter list shows them")
+        raise InputError("a meter is needed: --meter NAME; wattio meter list shows them")
     given = calibrate_options.TypedOptions(
         meters=meter,
         covers=meter_covers,

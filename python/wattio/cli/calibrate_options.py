@@ -142,7 +142,7 @@ def _frequency_max(text: Quantity | None, host: Host) -> float:
     found = quantity("--frequency-max", text, "frequency") if text else host.frequency_max_hz
     if not found:
         raise InputError(
-            '--frequency-max: this host does not tell its highest frequency; give it as "2.4 GHz"'
+            '--frequency-max: this host does not report its highest frequency; give it as "2.4 GHz"'
         )
     return found
 

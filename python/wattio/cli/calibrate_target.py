@@ -118,7 +118,7 @@ def target(
     from wattio.cli import calibrate_target_tables as tables
 
     if out.suffix == DATA:
-        raise InputError(f"--out: {out} is named as a folder of data; name a .toml file")
+        raise InputError(f"--out: {out} ends like a folder of data; name a .toml file")
     writable("--out", out)
     if source is not None:
         if dry_run or scratch or server_bin:
@@ -149,7 +149,7 @@ def target(
     )
     if design.governed_s and settings.reactors < 2:
         raise InputError(
-            "--governed: a law takes nothing from one reactor: give --reactors 2 or more"
+            "--governed: a law saves nothing with one reactor; give --reactors 2 or more"
         )
     if dry_run:
         return tables.plan(design, as_json=as_json)
@@ -234,7 +234,7 @@ def _fit(data: DataFolder, out: Path, *, as_json: bool) -> int:
     def saturated(point: Point) -> float:
         known = record.saturated_per_s.get(f"{point.kind} {point.size_bytes}")
         if not known:
-            raise InputError(f"{data.path}: does not tell what is reached of {point.kind}")
+            raise InputError(f"{data.path}: does not say what rate {point.kind} reaches")
         return known
 
     held_out = [point for point in points if point.held_out]

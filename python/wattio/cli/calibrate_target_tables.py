@@ -146,7 +146,7 @@ def _compared(compared: Sequence[Compared]) -> None:
     for name in dict.fromkeys(one.why for one in off):
         output.say(f"off, {name}: {WHY[name]}")
     if off:
-        output.say("an idle host tells more: repeat there (--repeat 5) before the model is blamed")
+        output.say("repeat on an idle host (--repeat 5) before blaming the model")
 
 
 def _foreseen(foreseen: Sequence[Foreseen]) -> None:

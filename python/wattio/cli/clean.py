@@ -72,11 +72,11 @@ def clean(
         str(one) + ("" if dry_run or one.runs or one.complaint else ": removed") for one in seen
     ]
     if changed:
-        lines.append(
-            "knobs: changed" if dry_run else "knobs: old values put back where they were not"
-        )
-    for line in lines or ["nothing is left by killed measurements"]:
+        lines.append("knobs: changed" if dry_run else "knobs: old values restored")
+    for line in lines or ["killed measurements have left nothing"]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     for line in complaints:
-        output.messages().print(f"stays: {line}", markup=False, highlight=False, soft_wrap=True)
+        output.messages().print(
+            f"not removed: {line}", markup=False, highlight=False, soft_wrap=True
+        )
     return 1 if complaints else 0

@@ -24,11 +24,11 @@ ASSUMED = (
     "a client has one link, as fast as a server's",
     "of what a part allows, what was reached to all of it can be had, 80 % at least; the time that"
     " this does not explain stays as it is when parts of a node become faster",
-    "nodes that are added do as much as those that are there, on average: nothing that all share"
+    "added nodes do as much as the present ones, on average: nothing that all share"
     " (a metadata server, a switch) gets in their way",
     "linear: every node does what it does now, whatever is bought for it",
-    "rates after a purchase are with as many clients as it takes",
-    "parts that are added are as fast as those that are there",
+    "rates after a purchase assume as many clients as needed",
+    "added parts are as fast as the present ones",
 )
 """What is taken for granted; printed with every advice."""
 
@@ -131,7 +131,7 @@ def show(found: list[Advice], peak: Peak, bought: list[Purchase]) -> None:
             console.print(f"{one_bought.name}: no price_eur, so no rate by euro", highlight=False)
         if one_bought.power_w is None:
             console.print(f"{one_bought.name}: no power, so no rate by watt", highlight=False)
-    console.print("\nTaken for granted:")
+    console.print("\nAssumed:")
     for text in ASSUMED:
         console.print(f"  {text}", highlight=False)
 
@@ -190,7 +190,7 @@ def _remarks_of(one: Judged) -> list[str]:
     if one.of_peak.estimate > BEYOND:
         told.append("beyond what the parts allow: a cache helps, or parts are faster than that")
     if len(one.achieved.rates) == 1:
-        told.append("one repetition, whose noise is not known")
+        told.append("one repetition, whose noise is unknown")
     if one.achieved.stored_share != 1:
         told.append(f"{one.achieved.stored_share:g} bytes are stored for each byte written")
     return told
@@ -244,7 +244,7 @@ def _next(one: Advice) -> list[str]:
             continue
         share, name = max(shares)
         if share == 0:
-            found.append(f"The next {what}: none of these helps {one.judged.achieved.name}.")
+            found.append(f"The next {what}: none of these would help {one.judged.achieved.name}.")
             continue
         found.append(
             f"The next {what} should buy: {name} (the most in {output.share(share)} of draws)"
@@ -262,7 +262,7 @@ def _nodes(one: Advice, nodes: Nodes) -> list[str]:
         f" their peak; there are {nodes.now}"
     ]
     if nodes.clients:
-        found.append(f"  the links of {nodes.clients} clients are needed for it")
+        found.append(f"  the links of {nodes.clients} clients are needed")
     if nodes.power_w is not None and nodes.joules_per_unit is not None:
         each = "I/O" if unit == "IOPS" else "MiB"
         by = " (estimated power)" if achieved.estimated else ""
@@ -272,7 +272,7 @@ def _nodes(one: Advice, nodes: Nodes) -> list[str]:
     else:
         found.append("  power is not known: give --runs that have it")
     if nodes.price_eur is not None:
-        found.append(f"  {_count(nodes.price_eur)} EUR for the nodes that are missing")
+        found.append(f"  {_count(nodes.price_eur)} EUR for the additional nodes")
     return found
 
 

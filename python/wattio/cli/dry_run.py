@@ -143,7 +143,7 @@ def _show(
     console.print(table)
     console.print(f"policies: {', '.join(policies)}", highlight=False, soft_wrap=True)
     text = f"{len(left)} {noun if len(left) == 1 else several}; with {jobs} at a time about"
-    told = "a time that cannot be guessed" if guess_s is None else f"{_told(guess_s)}, by a trial"
+    told = "an unknown time" if guess_s is None else f"{_told(guess_s)}, by a trial"
     console.print(f"{text} {told}", highlight=False, soft_wrap=True)
     return 0
 

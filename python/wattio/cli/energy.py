@@ -105,7 +105,7 @@ def _channels(given: tuple[str, ...]) -> tuple[dict[str, Channel], list[str]]:
             if known in found and label:
                 known = f"{stem}/{known}"
             if known in found:
-                raise InputError(f'channel "{known}" is there twice; name each file once')
+                raise InputError(f'channel "{known}" is named twice; name each file once')
             found[known] = channel
     return found, bad
 

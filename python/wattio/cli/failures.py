@@ -98,7 +98,7 @@ def complain(message: str, code: int) -> int:
 def _unforeseen(error: Exception) -> str:
     """What is said of a fault of ours; where it came from is kept in a file."""
     said = f"{type(error).__name__}: {error}".rstrip(": ")
-    text = f"failed by a fault of its own: {said}"
+    text = f"internal error: {said}"
     try:
         with tempfile.NamedTemporaryFile(
             "w", prefix="wattio-fault-", suffix=".txt", delete=False, encoding="utf-8"
@@ -136,7 +136,7 @@ def _unknown_option(error: UnknownOptionError, command: str) -> str:
     bare = {name.lstrip("-"): name for name in names}
     close = get_close_matches(given.lstrip("-"), bare, n=1, cutoff=0.6)
     hint = f"did you mean {bare[close[0]]}? " if close else ""
-    return f"unknown option {given}; {hint}{command} --help lists what there is"
+    return f"unknown option {given}; {hint}{command} --help lists the options"
 
 
 def _lower(text: str) -> str:

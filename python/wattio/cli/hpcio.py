@@ -131,7 +131,7 @@ def inspect(folder: Path, /, *, as_json: AsJson = False) -> int:
     if found:
         console.print(table)
     else:
-        console.print(_text(f"{folder}: there are no dumps"))
+        console.print(_text(f"{folder}: no dumps found"))
     return EXIT_PROBLEM if bad else EXIT_DONE
 
 

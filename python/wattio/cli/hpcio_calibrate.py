@@ -83,8 +83,8 @@ def _keep_apart(fitted: Iterable[Path], kept: Iterable[Path]) -> None:
     both = {path.resolve() for path in fitted} & {path.resolve() for path in kept}
     if both:
         raise InputError(
-            f"--held-out: {min(both)} is among --results too: what was fitted to is not predicted;"
-            " allowed: results that are in one of both"
+            f"--held-out: {min(both)} is also among --results: what is fitted cannot be predicted;"
+            " give each result to one of them"
         )
 
 

@@ -179,8 +179,8 @@ def _options(given: dict[str, Any]) -> Options:
     free = available_bytes()
     if free is not None and buffers * options.buffer > free:
         raise InputError(
-            f"--buffer: {buffers} of {options.buffer:,.0f} B are more than the {free:,} B of memory"
-            " that are free here; make it smaller"
+            f"--buffer: {buffers} of {options.buffer:,.0f} B exceed the {free:,} B of free memory"
+            " here; give a smaller one"
         )
     return options
 

@@ -58,7 +58,7 @@ def fio(file: Path, /, *, as_json: AsJson = False) -> int:
     def parse(text: str) -> Imported:
         told = fio_output.parse(text)
         if failure := told.failure():
-            raise ResultError(f"{failure}: there is no result")
+            raise ResultError(f"{failure}: no result")
         operations = tuple(fio_output.operations([told]))
         return Imported("fio", told.version.removeprefix("fio-"), operations)
 
@@ -85,7 +85,9 @@ def ior(file: Path, /, *, zone: str = "UTC", as_json: AsJson = False) -> int:
     try:
         found = ZoneInfo(zone)
     except (KeyError, ValueError, OSError) as error:
-        raise InputError(f'--zone "{zone}": no such time zone; UTC or Europe/Berlin is') from error
+        raise InputError(
+            f'--zone "{zone}": unknown time zone; give one such as UTC or Europe/Berlin'
+        ) from error
     return _show(_read(file, lambda text: ior_output.parse(text, found)), as_json)
 
 

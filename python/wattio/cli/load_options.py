@@ -181,7 +181,7 @@ class LoadOptions:
             foreign, chosen = (*foreign, *mix), "--profile"
         for name in foreign:
             if getattr(self, name) != getattr(LoadOptions(), name):
-                raise InputError(f"--{name.replace('_', '-')} does not go with {chosen}")
+                raise InputError(f"--{name.replace('_', '-')} cannot be used with {chosen}")
         for name, (low, high) in _LIMITS.items():
             value = getattr(self, name)
             if value is not None:

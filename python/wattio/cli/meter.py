@@ -67,7 +67,7 @@ def list_meters(*, as_json: Json = False) -> int:
     if found:
         console.print(table)
     else:
-        console.print("This machine has no meter that wattio finds by itself.", markup=False)
+        console.print("wattio finds no meter on this machine by itself.", markup=False)
     forms = _plain_table("names are written")
     for form in modules:
         forms.add_row(form)
@@ -110,7 +110,7 @@ def read(name: str, /, *, as_json: Json = False) -> int:
     notes = [note for note in (_label(facts.estimate), facts.what) if note]
     output.say(f"{power}  ({', '.join(notes)})")
     if facts.untried:
-        output.complain(f"this kind of meter was never tried on {facts.untried}")
+        output.complain(f"this kind of meter has not been tried on {facts.untried}")
     return EXIT_DONE
 
 
@@ -154,7 +154,7 @@ def record(
 
     if source is not None:
         if names or rate or duration:
-            raise InputError("--from: writes what was recorded; give it with --out alone")
+            raise InputError("--from: writes what was recorded; give only --out with it")
         write_kept(source, out, writer_of(out))
         return EXIT_DONE
     if not names:

@@ -123,12 +123,12 @@ def bar(total_s: float | None) -> Iterator[tuple[Advance, Progress]]:
 
 
 def _labels(names: Sequence[str]) -> dict[str, str]:
-    """Names by what is shown of them. Raises InputError for a meter that is there twice."""
+    """Names by what is shown of them. Raises InputError for a meter that is named twice."""
     found: dict[str, str] = {}
     for name in names:
         label = public_name(name)
         if name in found.values():
-            raise InputError(f'meter "{label}" is there twice')
+            raise InputError(f'meter "{label}" is named twice')
         while label in found:
             label += "'"
         found[label] = name

@@ -105,7 +105,7 @@ def _free(name: Path | None, example: str) -> Path:
         raise InputError(f"a name is required, as in: {example}")
     if not _NAME.fullmatch(name.name):
         allowed = "1 to 64 letters, digits and . _ + = , - after a letter or digit"
-        raise InputError(f'"{name.name}" cannot be a name; allowed: {allowed}')
+        raise InputError(f'"{name.name}" is not a valid name; allowed: {allowed}')
     if name.exists() or name.is_symlink():
         raise InputError(f"{name}: already exists; nothing was changed")
     if not name.absolute().parent.is_dir():

@@ -109,7 +109,7 @@ def _sentences(search: dict[str, Any]) -> list[str]:
     kept = [rival for rival in search["rivals"] if rival["kept"]]
     best = max(kept, key=lambda rival: rival["saving_share"], default=None)
     if search["winner"] is not None:
-        return [found, f"it is the run of the policy {search['winner']}, which was not beaten"]
+        return [found, f"this is the run of the policy {search['winner']}, which was not beaten"]
     if best is None:
         return [found, "no policy kept these promises"]
     return [

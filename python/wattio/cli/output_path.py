@@ -14,7 +14,7 @@ def writable(option: str, path: Path) -> Path:
         raise InputError(f"{option}: {path} is a folder; name a file")
     # Files are moved into their place, which would put an end to /dev/null.
     if path.exists() and not path.is_file():
-        raise InputError(f"{option}: {path} is no ordinary file; name one, or a new one")
+        raise InputError(f"{option}: {path} is not a regular file; name one, or a new file")
     if not path.parent.is_dir():
         raise InputError(f"{option}: {path}: there is no folder {path.parent}")
     try:

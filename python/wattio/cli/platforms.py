@@ -68,7 +68,7 @@ def _opened(given: list[str], file: Path | None) -> list[Platform]:
     names = [one.name for one in found]
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f'--platforms: two are called "{name}"; write NAME=FOLDER')
+            raise InputError(f'--platforms: two are named "{name}"; write NAME=FOLDER')
     if file is None:
         return found
     told = platform_file.read(file, names)

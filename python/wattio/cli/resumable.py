@@ -23,13 +23,15 @@ def resumable(
         yield
     except (KeyboardInterrupt, Cancelled):
         kept = _kept(folder, total, left, noun)
-        raise Cancelled(f"stopped; {kept}; go on with: wattio run --resume {folder.path}") from None
+        raise Cancelled(
+            f"stopped; {kept}; continue with: wattio run --resume {folder.path}"
+        ) from None
     except InputError:
         raise
     except HostError as error:
         kept = _kept(folder, total, left, noun)
         raise HostError(
-            f"{error}; {kept}; go on with: wattio run --resume {folder.path}"
+            f"{error}; {kept}; continue with: wattio run --resume {folder.path}"
         ) from error
     except (WattioError, OSError, sqlite3.Error) as error:
         reason = storage_reason(error)
@@ -37,7 +39,8 @@ def resumable(
             raise
         kept = _kept(folder, total, left, noun)
         raise ResultError(
-            f"{reason}; {kept}; when that is mended, go on with: wattio run --resume {folder.path}"
+            f"{reason}; {kept}; when that is fixed, continue with: wattio run --resume"
+            f" {folder.path}"
         ) from error
 
 

@@ -111,7 +111,7 @@ def run(
     """
     source = None if study is None else document.read(shipped.study_file(study))
     if traces is not None and source is None:
-        raise InputError("--traces goes with a study; a resumed run knows its folder")
+        raise InputError("--traces is for a new run; a resumed one knows its folder")
     kind = _kind(source, resume)
     measured = {"meter": meter, "each": each, "peak": peak, "hosts": hosts, "servers": servers}
     measured["ssh"] = ssh

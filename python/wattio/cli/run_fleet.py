@@ -27,7 +27,7 @@ def start(source: Document | None, resume: Path | None, results: Path, scale: st
 
     def refuse(folder: FleetFolder) -> None:
         if scale not in (None, folder.inputs()["scale"]):
-            raise InputError(f"{folder.path} was begun with another --scale; leave it out")
+            raise InputError(f"{folder.path} was started with another --scale; leave it out")
 
     make = (lambda given: planning.make(given, scale)), execute.resume
     return Start(source, resume, results, FleetFolder, *make, refuse)

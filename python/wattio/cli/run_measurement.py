@@ -53,13 +53,13 @@ def start(
         # Older folders do not say where their systems kept their data.
         if "scratch" in inputs and asked.scratch not in (None, str(kept)):
             raise InputError(
-                f"--scratch {scratch}: {folder.path} was begun with the scratch folder {kept}, and"
-                " its iterations belong together; leave --scratch out"
+                f"--scratch {scratch}: {folder.path} was started with the scratch folder {kept},"
+                " and its iterations belong together; leave --scratch out"
             )
         if replace(asked, scratch=None) not in (Asked(), replace(begun, scratch=None)):
             raise InputError(
-                f"{folder.path} was begun with other options of scale, meters or hosts; leave them"
-                " out"
+                f"{folder.path} was started with other options of scale, meters or hosts; leave"
+                " them out"
             )
 
     def make(given: Document) -> MeasurementPlan:
@@ -80,7 +80,7 @@ def run(
     if dry_run:
         plan, begun = start.plan()
         place = _scratch(plan, scratch, start.results if begun is None else _own_scratch(begun))
-        with output.busy("looking what is there"):
+        with output.busy("checking what is available"):
             lacking = preflight.lacking(plan, place)
             whole = preflight.lacking_without_scale(plan, place, lacking)
         return show_plan(plan, lacking, whole, as_json)
@@ -216,12 +216,10 @@ def show_plan(plan: MeasurementPlan, lacking: list[str], whole: list[str], as_js
     console.print(table)
     meters = ", ".join(f"{meter.shown} ({meter.role})" for meter in plan.study.meter)
     console.print(f"meters: {meters}", highlight=False)
-    text = (
-        f"{len(plan.iterations)} iterations, about {total_s / 60:.1f} min, bringing up not counted"
-    )
+    text = f"{len(plan.iterations)} iterations, about {total_s / 60:.1f} min, not counting setup"
     console.print(text, highlight=False)
-    lines = [f"lacking: {what}" for what in lacking]
-    lines += [f"lacking without --scale: {what}" for what in whole]
+    lines = [f"missing: {what}" for what in lacking]
+    lines += [f"missing without --scale: {what}" for what in whole]
     for line in lines:
         output.note(line)
     return 1 if lacking else 0

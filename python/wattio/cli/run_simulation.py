@@ -36,7 +36,7 @@ def run(
 
     def refuse(folder: SimulationFolder) -> None:
         if traces is not None and str(traces.resolve()) != folder.inputs().get("traces"):
-            raise InputError(f"{folder.path} was begun with other traces; leave --traces out")
+            raise InputError(f"{folder.path} was started with other traces; leave --traces out")
 
     def make(given: Document) -> SimulationPlan:
         if traces is not None:

@@ -44,7 +44,7 @@ class Start(Generic[F, P]):
             given = self.source and folder.as_begun(self.source.text)
             if self.source is not None and given != folder.study_text():
                 raise InputError(
-                    f"{self.source.path}: is not the study that {folder.path} was begun with"
+                    f"{self.source.path}: is not the study that {folder.path} was started with"
                 )
             self.refuse(folder)
             return self.again(folder), folder
@@ -97,7 +97,7 @@ def reported(folder: ResultFolder, wanted: bool) -> Path | None:
         return make(folder.path)
     except KeyboardInterrupt:
         raise Cancelled(
-            f"stopped; nothing is lost but the report: wattio report {folder.path}"
+            f"stopped; only the report is missing: wattio report {folder.path}"
         ) from None
 
 

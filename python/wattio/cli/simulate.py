@@ -250,7 +250,7 @@ def show(result: dict[str, Any], native: dict[str, Any], request: Request) -> No
 
 def _sentence(bound: dict[str, Any]) -> str:
     """How a bound fared, in words."""
-    kept = {True: "kept", False: "NOT kept", None: "nothing to hold it against"}[bound["kept"]]
+    kept = {True: "kept", False: "NOT kept", None: "nothing to compare it with"}[bound["kept"]]
     ratio, over = bound["run_ratio"], bound["violation_share"]
     if not bound["answered_enough"]:
         share = bound["answered_share"]

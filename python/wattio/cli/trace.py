@@ -237,7 +237,7 @@ def record(*, device: str, duration: str, out: Path, to: Form = "wtrace") -> int
     writable("--out", out)
     if os.geteuid() != 0:
         raise InputError(
-            "recording reads the kernel's tracepoints, which only root may: run it again with sudo"
+            "recording reads the kernel's tracepoints, which needs root: run it again with sudo"
         )
     try:
         with _recording_bar(device, duration_s) as watch:
@@ -246,7 +246,9 @@ def record(*, device: str, duration: str, out: Path, to: Form = "wtrace") -> int
         output.complain(str(error))
         return EXIT_PROBLEM
     if done.stopped:
-        output.note(f"stopped after {done.elapsed_s:.1f} s of {duration_s:g} s; what came is kept")
+        output.note(
+            f"stopped after {done.elapsed_s:.1f} s of {duration_s:g} s; what was recorded is kept"
+        )
     apart = f"{done.flushes:,} flushes, {done.discards:,} discards, {done.others:,} others"
     output.note(f"{done.ios:,} requests in {done.elapsed_s:.1f} s ({apart} left out): {out}")
     return EXIT_DONE

@@ -50,7 +50,7 @@ def parse_objective(text: str) -> Objective:
     found = _OBJECTIVE.fullmatch(text)
     if found is None:
         raise InputError(
-            f'"{text[:40]}" is no objective; allowed: energy, time, edp:N'
+            f'"{text[:40]}" is not an objective; allowed: energy, time, edp:N'
             " (energy times time to the power of N, 1 to 9)"
         )
     if found[1]:
@@ -153,14 +153,14 @@ def advise(
 
 def _check_distinct(approaches: Sequence[Approach], platform: Platform) -> None:
     if not approaches or len(set(approaches)) < len(approaches):
-        raise InputError("approaches: none, or one twice; allowed: each at most once")
+        raise InputError("approaches: empty, or one named twice; allowed: each at most once")
     found: dict[Resources, Approach] = {}
     for one in approaches:
         other = found.setdefault(resources(one, platform.nodes, platform.cores), one)
         if other != one:
             raise InputError(
                 f"approaches: {other} and {one} are the same on {platform.nodes} nodes: both"
-                " dedicate as many of them; allowed: one of both"
+                " dedicate as many of them; allowed: one of them"
             )
 
 

@@ -78,7 +78,7 @@ def resources(approach: Approach, nodes: int, cores: int) -> Resources:
     if approach.kind == "dc":
         if approach.number >= cores:
             raise InputError(
-                f"{approach}: of {cores} cores of a node none would compute;"
+                f"{approach}: none of a node's {cores} cores would compute;"
                 f" allowed: dc:1 to dc:{cores - 1}"
                 if cores > 1
                 else f"{approach}: a node of one core has none to dedicate; allowed: tp, dn:R"

@@ -30,7 +30,7 @@ SMALLEST = 1e-12
 
 def _read_rate(value: object) -> float:
     if not isinstance(value, str) or not value.rstrip().endswith("/s"):
-        raise ValueError(f'{value!r} is no data rate; write it as text, for example "60 MB/s"')
+        raise ValueError(f'{value!r} is not a data rate; write it as text, for example "60 MB/s"')
     return parse_quantity(value.rstrip().removesuffix("/s"), "data size")
 
 
@@ -87,10 +87,12 @@ class GivenNumber(Strict, Generic[Number]):
     @model_validator(mode="after")
     def _in_order(self) -> GivenNumber[Number]:
         if (self.low is None) != (self.high is None):
-            raise ValueError("low and high come together")
+            raise ValueError("give both low and high, or neither")
         low, value, high = self.ends
         if not low <= value <= high:
-            raise ValueError(f"low to high ({low:g} to {high:g}) does not hold the value {value:g}")
+            raise ValueError(
+                f"low to high ({low:g} to {high:g}) does not contain the value {value:g}"
+            )
         return self
 
     @property
@@ -146,7 +148,7 @@ class Storage(Strict):
     @model_validator(mode="after")
     def _together(self) -> Storage:
         if (self.dump is None) != (self.size_exponent is None):
-            raise ValueError("dump and size_exponent come together")
+            raise ValueError("give both dump and size_exponent, or neither")
         return self
 
 
@@ -189,15 +191,15 @@ class ScalabilityEntry(Strict):
     @model_validator(mode="after")
     def _one_of(self) -> ScalabilityEntry:
         if (self.sigma is None) == (self.points is None):
-            raise ValueError("takes one of sigma and points")
+            raise ValueError("give either sigma or points")
         if self.points is not None:
             counts = [point.count for point in self.points]
             if counts[:1] != [1] or any(b <= a for a, b in itertools.pairwise(counts)):
-                raise ValueError(f"points are for rising counts from 1, not for {counts}")
+                raise ValueError(f"points must have rising counts from 1, not {counts}")
             for point in self.points:
                 low, high = point.low or point.speedup, point.high or point.speedup
                 if not low <= point.speedup <= high:
-                    raise ValueError(f"the speedup on {point.count} is outside of its interval")
+                    raise ValueError(f"the speedup on {point.count} is outside its interval")
         return self
 
     def scalability(self, what: str) -> Scalability:
@@ -248,9 +250,11 @@ class ObservedEntry(Strict):
     @model_validator(mode="after")
     def _known(self) -> ObservedEntry:
         if self.energy is None and self.time is None and not self.hidden:
-            raise ValueError("nothing is known of the run; allowed: energy, time, hidden = true")
+            raise ValueError("no result of the run is given; allowed: energy, time, hidden = true")
         if self.output_every > self.iterations:
-            raise ValueError(f"a dump every {self.output_every} steps of {self.iterations} is none")
+            raise ValueError(
+                f"output_every: is {self.output_every}, but there are {self.iterations} iterations"
+            )
         try:
             approach.parse(self.approach)
         except InputError as error:
@@ -350,7 +354,7 @@ class ApplicationEntry(Strict):
     def _writes(self) -> ApplicationEntry:
         if self.output_every > self.iterations:
             raise ValueError(
-                f"a dump every {self.output_every} steps of {self.iterations} is none;"
+                f"output_every: is {self.output_every}, but there are {self.iterations} iterations;"
                 f" allowed: 1 to {self.iterations}"
             )
         return self

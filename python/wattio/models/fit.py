@@ -41,7 +41,7 @@ NOT_MEASURED = {
         "size_exponent",
         *(0.5, 0.0, 1.0),
         "assumed",
-        "dumps of one size do not tell what of their time grows with bytes",
+        "dumps of one size do not show how their time grows with bytes",
         most=1.0,
     ),
     "copy_s_per_gib": Parameter("copy_s_per_gib", 0.5, 0.0, 5.0, "assumed", "not measured"),
@@ -124,8 +124,8 @@ def computing(runs: Sequence[Run]) -> Computing:
     nodes = sorted({run.resources.compute_nodes for run in profiles})
     if cores[:1] != [1] or nodes[:1] != [1]:
         raise InputError(
-            f"runs without output are there for {cores} ranks of a node and {nodes} nodes; needed:"
-            " one rank of one node, and more of each (wattio hpcio run --output-every 0)"
+            f"runs without output have {cores} ranks per node and {nodes} nodes; needed:"
+            " one rank on one node, and more of each (wattio hpcio run --output-every 0)"
         )
     columns = [np.ones(len(profiles))]
     columns += [
@@ -139,7 +139,7 @@ def computing(runs: Sequence[Run]) -> Computing:
     matrix = np.column_stack(columns)
     if np.linalg.matrix_rank(matrix) < matrix.shape[1]:
         raise InputError(
-            "the runs without output do not tell cores from nodes: vary one while the other stays"
+            "the runs without output do not separate cores from nodes: vary one and keep the other"
         )
     cells = max(run.cells for run in profiles)
     times = np.log([run.step_s / run.cells * cells for run in profiles])

@@ -51,8 +51,8 @@ class Parameter:
         """Refuse what is no interval around the value."""
         if not self.least <= self.low <= self.value <= self.high <= self.most:
             raise ValueError(
-                f"{self.name}: the interval {self.low:g} to {self.high:g} does not hold the value"
-                f" {self.value:g}, or leaves {self.least:g} to {self.most:g}"
+                f"{self.name}: the interval {self.low:g} to {self.high:g} does not contain the"
+                f" value {self.value:g}, or leaves {self.least:g} to {self.most:g}"
             )
 
     @property

@@ -119,7 +119,7 @@ def condition(
     nearest = float(squares(found.values)[0].min())
     if nearest > FAR**2 * len(observed):
         raise InputError(
-            f'the intervals of the platform "{platform.name}" do not hold its observed runs: the'
+            f'the intervals of the platform "{platform.name}" do not contain its observed runs: the'
             f" nearest draw is {(nearest / len(observed)) ** 0.5:.1f} errors off; allowed: wider"
             " intervals, or a larger error"
         )
@@ -199,6 +199,6 @@ def _walk(
             return chain, best, Sampling(walkers, sampler.iteration, longest, effective)
     raise InputError(
         f"the draws have not converged after {sampler.iteration} steps (autocorrelation time"
-        f" {longest:.0f} steps, {TIMES_LEAST} of them are needed), so no interval is told; allowed:"
-        " inputs that leave less open, or another --seed"
+        f" {longest:.0f} steps, {TIMES_LEAST} of them are needed), so no interval is given;"
+        " allowed: inputs with narrower intervals, or another --seed"
     )

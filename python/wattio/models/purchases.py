@@ -48,9 +48,9 @@ class PurchaseEntry(Strict):
     def _one_of(self) -> PurchaseEntry:
         given = [self.faster, self.more_per_node, self.more_nodes]
         if sum(one is not None for one in given) != 1:
-            raise ValueError("takes one of faster, more_per_node and more_nodes")
+            raise ValueError("give one of faster, more_per_node and more_nodes")
         if (self.more_nodes is None) == (self.part is None):
-            raise ValueError("part goes with faster and more_per_node, and not with more_nodes")
+            raise ValueError("part is for faster and more_per_node, not for more_nodes")
         if self.part == "memory" and self.node is None:
             raise ValueError('part = "memory" is the clients\': give their node')
         return self
@@ -84,7 +84,7 @@ def from_document(source: Document) -> PurchasesFile:
     names = [entry.name for entry in found.purchase]
     for place, name in enumerate(names):
         if name in names[:place]:
-            raise source.error(("purchase", place, "name"), f'"{name}" is there twice')
+            raise source.error(("purchase", place, "name"), f'"{name}" is named twice')
     return found
 
 

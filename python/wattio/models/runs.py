@@ -104,7 +104,7 @@ def parse(text: str, source: str) -> Run:
         return _run(content, source)
     except (KeyError, TypeError, ValueError, OverflowError, InputError) as error:
         what = f'lacks "{error.args[0]}"' if isinstance(error, KeyError) else str(error)
-        raise ResultError(f"{source}: is no result of `wattio hpcio run`: {what}") from None
+        raise ResultError(f"{source}: is not a result of `wattio hpcio run`: {what}") from None
 
 
 def _run(content: dict[str, Any], source: str) -> Run:
@@ -165,7 +165,7 @@ def _make_s(content: dict[str, Any]) -> float | None:
 def _count(content: dict[str, Any], name: str) -> int:
     value = content[name]
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST:
-        raise ValueError(f"{name}: {str(value)[:40]} is no count")
+        raise ValueError(f"{name}: {str(value)[:40]} is not a count")
     return value
 
 
@@ -174,7 +174,7 @@ def _seconds(content: dict[str, Any], name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST:
-        raise ValueError(f"{name}: {str(value)[:40]} are no seconds")
+        raise ValueError(f"{name}: {str(value)[:40]} is not a number of seconds")
     return float(value)
 
 
@@ -183,7 +183,7 @@ def _share(content: dict[str, Any], name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
-        raise ValueError(f"{name}: {str(value)[:40]} is no share")
+        raise ValueError(f"{name}: {str(value)[:40]} is not a share above 0 and up to 1")
     return float(value)
 
 
@@ -193,7 +193,7 @@ Option = TypeVar("Option", str, bool)
 def _option(content: dict[str, Any], name: str, kind: type[Option]) -> Option | None:
     value = content.get(name)
     if value is not None and not isinstance(value, kind):
-        raise ValueError(f"{name}: {str(value)[:40]} is no option of a run")
+        raise ValueError(f"{name}: {str(value)[:40]} has the wrong type")
     return value
 
 
@@ -202,7 +202,7 @@ def _above_zero(content: dict[str, Any], name: str) -> float:
     if value is None:
         raise KeyError(name)
     if value <= 0:
-        raise ValueError(f"{name}: is not above zero")
+        raise ValueError(f"{name}: is not above 0")
     return value
 
 

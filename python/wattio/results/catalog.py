@@ -211,7 +211,9 @@ def _bring_up(connection: sqlite3.Connection) -> None:
     """Make the tables if there are none, and convert those of an older version."""
     found = connection.execute("PRAGMA user_version").fetchone()[0]
     if found > FORMAT:
-        raise ValueError(f"it is of a newer wattio (format {found}, this one knows {FORMAT})")
+        raise ValueError(
+            f"written by a newer wattio (format {found}; this one reads up to {FORMAT})"
+        )
     if found == FORMAT:
         return
     with _transaction(connection):

@@ -96,7 +96,7 @@ class ResultFolder:
             if made is not None:
                 shutil.rmtree(made, ignore_errors=True)
             why = storage_reason(error) or str(error)
-            raise ResultError(f"{path}: cannot be made: {why}") from error
+            raise ResultError(f"{path}: cannot be created: {why}") from error
         return cls(path)
 
     @property
@@ -109,7 +109,7 @@ class ResultFolder:
         if [iteration.identity for iteration in plan.iterations] != self.machine()["plan"]:
             raise ResultError(
                 f"{self.path}: a file that the study reads, or wattio itself, has changed since it"
-                " was begun; its iterations would not belong together; run the study anew"
+                " was started; its iterations would not be comparable; run it as a new study"
             )
 
     def complete(self) -> bool:
@@ -142,12 +142,14 @@ class ResultFolder:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise ResultError(
-                    f"{self.path}: another wattio is at work in it; wait until it ends"
+                    f"{self.path}: another wattio is using it; wait until it ends"
                 ) from None
             except OSError as error:
                 # A file system may know no locks; one that takes no file takes no results either.
                 if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
-                    raise ResultError(f"{self.path}: takes no results: {error.strerror}") from error
+                    raise ResultError(
+                        f"{self.path}: cannot be written: {error.strerror}"
+                    ) from error
             yield
 
     def study_source(self) -> document.Document:
@@ -166,8 +168,8 @@ class ResultFolder:
             current = None
         if current != source.text:
             raise ResultError(
-                f"{source.path}: has changed since {self.path} was begun; run it as a new study,"
-                " or put the file back as it was (the folder keeps it as study.toml)"
+                f"{source.path}: has changed since {self.path} was started; run it as a new study,"
+                " or restore the file (the folder keeps it as study.toml)"
             )
         return source
 

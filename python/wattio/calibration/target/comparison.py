@@ -25,7 +25,7 @@ WHY = {
     HOST: "others kept the server or the client waiting for a core most of the time",
     APART: "the prediction lies between what the repetitions measured, which are that far apart",
     RECORDS: "the writes of 5 ms share a record of the log, and few of them in it cost more each",
-    MODEL: "the description does not tell",
+    MODEL: "the description does not explain it",
 }
 _WARMUP_S = 0.2
 _REQUESTS = 200_000

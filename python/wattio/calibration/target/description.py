@@ -111,12 +111,12 @@ def _assumptions(fit: Fit, record: Record, core_share: float) -> list[str]:
         for kind, demand in fit.demands.items()
     }
     told = ", ".join(f"{kind} {share:+.0%}" for kind, share in off.items())
-    shared = "" if record.reactors == 1 else "; its reactors share one queue here, and do not there"
+    shared = "" if record.reactors == 1 else "; its reactors share one queue here, but not there"
     return [
         f"times were measured on {record.processor or 'this host'} by wattio calibrate target, at"
         f" the frequency that it ran at, which counts as the highest; one group of cores{shared}",
-        "power, frequencies and gating are those of the description small, and nobody measured them"
-        " here: --power-model takes a measured power",
+        "power, frequencies and gating are those of the description small, not measured here: give"
+        " a measured power model with --power-model",
         "all reads are answered from memory: set cache.hit_random to the share in your load",
         f"one share of a core's time grows with the size for all kinds: at {LARGE // 1024} KiB the"
         f" service time is off by: {told}",

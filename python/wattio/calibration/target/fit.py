@@ -120,7 +120,7 @@ def fit(points: Sequence[Point], reactors: int) -> Fit:
         )
     if MISS not in kinds or not {WRITE, DURABLE} & set(kinds):
         lacks = "reads of the device" if MISS not in kinds else "writes"
-        raise CalibrationFailed(f"there are no points of {lacks}")
+        raise CalibrationFailed(f"no points of {lacks}")
     used = [point for point in points if point.kind != MIX]
     waking = _work_of_waking(reads, reactors)
     demands = {

@@ -111,7 +111,7 @@ def measure(
 
     answers = nbd_load.ask(uri, load, look, _LOOK_NS, cancelled)
     if not marks:
-        raise SystemFailed(f"{uri}: {load.requests} requests were over before the law had learned")
+        raise SystemFailed(f"{uri}: {load.requests} requests ended before the law had learned")
     begin, end = marks[0], _Mark(int(answers.done_ns.max()), _told(status), threads.reactors())
     span_s = (end.at_ns - begin.at_ns) / 1e9
     did = end.reactors - begin.reactors
@@ -139,7 +139,7 @@ def measure(
 def _told(status: Callable[[], Mapping[str, Any] | None]) -> Mapping[str, Any]:
     told = status()
     if told is None or "counts" not in told:
-        raise SystemFailed("the target does not tell how its law stands")
+        raise SystemFailed("the target does not report the state of its law")
     return told
 
 

@@ -231,7 +231,7 @@ class _Asking:
         work.run("all", context)
         found = sum(one.iops or 0.0 for one in fio.results(context.raw))
         if found <= 0:
-            raise WorkloadFailed(f"fio: {kind} of {size_bytes} B moved nothing")
+            raise WorkloadFailed(f"fio: {kind} of {size_bytes} B moved no data")
         return found
 
     def warm(self, what: str) -> None:

@@ -184,10 +184,10 @@ class GroupEntry(Strict):
         given = [key for key in ("day", "profile", "traces") if getattr(self, key) is not None]
         if len(given) != 1:
             shown = " and ".join(given) or "none"
-            raise ValueError(f"needs just one of day, profile, traces; got {shown}")
+            raise ValueError(f"give exactly one of day, profile, traces; got {shown}")
         if given != ["traces"]:
             for key in sorted({"rate_scale", "segment"} & self.model_fields_set):
-                raise ValueError(f"{key} goes with traces only")
+                raise ValueError(f"{key} is only for traces")
         return self
 
 
@@ -230,16 +230,16 @@ def from_document(source: Document, scale: str | None = None) -> FleetStudy:
     for index, entry in enumerate(study.policy):
         if entry.loads is not None:
             raise source.error(
-                ("policy", index, "loads"), "every policy of a fleet is on all of it"
+                ("policy", index, "loads"), "a fleet runs each policy on all of it; remove loads"
             )
         if entry.name == "oracle":
-            raise source.error(("policy", index, "name"), "the oracle is for simulations only")
+            raise source.error(("policy", index, "name"), "the oracle is only for simulations")
     return study if scale is None else _scaled(source, study, scale)
 
 
 def _scaled(source: Document, study: FleetStudy, scale: str) -> FleetStudy:
     if scale not in study.scale:
-        hint = nearest(scale, list(study.scale)) if study.scale else "there is none"
+        hint = nearest(scale, list(study.scale)) if study.scale else "the study defines none"
         raise InputError(f'{source.path}: has no scale "{scale}"; {hint}')
     change = study.scale[scale]
     given = change.model_dump(include={"description", "duration", "batch"}, exclude_none=True)

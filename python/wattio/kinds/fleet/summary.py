@@ -57,7 +57,7 @@ def policies(folder: FleetFolder) -> list[Policy]:
     native = next((item.run.condition for item in wholes if item.run.policy == REFERENCE), None)
     if native is None:
         raise ResultError(
-            f"{folder.path}: is not complete; go on with: wattio run --resume {folder.path}"
+            f"{folder.path}: is not complete; continue with: wattio run --resume {folder.path}"
         )
     return [
         Policy(item.run, tables[item.run.condition], tables[native], item.metrics)

@@ -187,7 +187,7 @@ class GovernorFolder:
         """What the catalog holds. Raises ResultError where it does not hold one iteration."""
         path = self.place / "catalog.sqlite"
         if not path.is_file():
-            message = "nothing is derived yet; `wattio report` does it"
+            message = "no metrics derived yet; run `wattio report` first"
             raise ResultError(f"{self.path}: has no catalog.sqlite: {message}")
         with Catalog(path) as catalog:
             found = catalog.iterations()

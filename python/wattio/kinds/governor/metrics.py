@@ -240,17 +240,17 @@ def verdicts(
 
 def _invalid(tally: Tally) -> list[str]:
     if tally.last_ns is None or tally.offset_ns is None:
-        return ["NO_WINDOWS: the journal holds no window"]
+        return ["NO_WINDOWS: the journal holds no windows"]
     found = []
     if tally.backwards:
-        found.append(f"CLOCKS: the monotonic clock goes back {tally.backwards} times")
+        found.append(f"CLOCKS: the monotonic clock went back {tally.backwards} times")
     drift_s = (tally.offset_ns[1] - tally.offset_ns[0]) / 1e9
     if drift_s > CLOCK_S + CLOCK_SHARE * tally.span_s:
         text = f"CLOCKS: UTC and the monotonic clock disagree by up to {drift_s:.1f} s"
         found.append(f"{text}: the clock was set, or the machine slept")
     elapsed_s = (tally.last_ns[1] - tally.first_ns) / 1e9 + tally.first_dt_s
     if tally.span_s > elapsed_s + CLOCK_S + CLOCK_SHARE * abs(elapsed_s):
-        text = f"CLOCKS: windows of {tally.span_s:.1f} s in all lie within {elapsed_s:.1f} s"
+        text = f"CLOCKS: windows of {tally.span_s:.1f} s in total lie within {elapsed_s:.1f} s"
         found.append(text)
     return found
 
@@ -259,13 +259,13 @@ def _warnings(
     tally: Tally, summary: Summary | None, truncated: list[str], errors: int
 ) -> list[str]:
     found = [
-        f"TRUNCATED: the last line of {name} has no end; the daemon was killed, or is writing"
+        f"TRUNCATED: the last line of {name} is incomplete; the daemon was killed or is writing"
         for name in truncated
     ]
     if 0 < tally.windows < WINDOWS_FEW:
         found.append(f"LOW_N: {tally.windows} windows, fewer than {WINDOWS_FEW}")
     if tally.gaps:
-        found.append(f"GAPS: {tally.gaps} gaps, {tally.gap_s:.1f} s that no window covers")
+        found.append(f"GAPS: {tally.gaps} gaps, {tally.gap_s:.1f} s not covered by any window")
     if tally.missing > MISSING_SHARE * tally.windows:
         found.append(f"MISSING: {tally.missing} of {tally.windows} windows have no latency")
     # What alternation asks for is no doubt.
@@ -278,22 +278,24 @@ def _warnings(
         return [*found, "NO_SUMMARY: the daemon ended before it wrote its first summary"]
     if summary.shadow is not None and not summary.shadow.fitted:
         why = (summary.shadow.why or "no model of this host").rstrip(". ")
-        found.append(f"NO_ESTIMATE: what would have been saved is not known: {why}")
+        found.append(f"NO_ESTIMATE: the saving is unknown: {why}")
     counts = summary.counts
     if counts.knob_failures:
-        found.append(f"KNOB_FAILURES: {counts.knob_failures} values were not read or written")
+        found.append(f"KNOB_FAILURES: {counts.knob_failures} values could not be read or written")
     if counts.foreign_changes:
-        found.append(f"FOREIGN_CHANGES: {counts.foreign_changes} places were left to others")
+        found.append(
+            f"FOREIGN_CHANGES: {counts.foreign_changes} settings changed by others were left alone"
+        )
     if counts.breaker_trips:
-        found.append(f"BREAKER: it opened {counts.breaker_trips} times")
+        found.append(f"BREAKER: the breaker opened {counts.breaker_trips} times")
     if counts.windows != tally.windows:
-        text = f"SUMMARY: it counts {counts.windows} windows, the journal has {tally.windows}"
-        return [*found, f"{text}; the daemon was killed, or is running"]
+        text = f"SUMMARY: {counts.windows} windows counted, {tally.windows} in the journal"
+        return [*found, f"{text}; the daemon was killed or is running"]
     theirs = _account(summary)
     if theirs is not None and theirs != (tally.violations, tally.bounded):
         found.append(
-            f"ACCOUNT: the daemon counted {theirs[0]} of {theirs[1]} windows above the bound, its"
-            f" journal shows {tally.violations} of {tally.bounded}"
+            f"ACCOUNT: the daemon counted {theirs[0]} of {theirs[1]} windows above the bound, but"
+            f" its journal shows {tally.violations} of {tally.bounded}"
         )
     return found
 

@@ -19,7 +19,7 @@ def compare(folder: GovernorFolder) -> Comparison:
     if folder.has_grown():
         raise ResultError(
             f"{folder.path}: the journal has grown since the catalog was derived from it;"
-            " `wattio report` derives it again"
+            " run `wattio report` to derive it again"
         )
     again, sampled = folder.read().recorded.metrics, _from_samples(folder)
     known = recorded.metrics.keys() | again.keys()

@@ -37,7 +37,9 @@ def attach(folder: MeasurementFolder, entry: MeterEntry, in_place_of_totals: boo
     InputError for a file that cannot be used or has nothing to say, ResultError.
     """
     if entry.name.partition(":")[0] not in _FILES:
-        raise InputError(f'meter "{entry.name}": only files join a result: csv: and parquet:')
+        raise InputError(
+            f'meter "{entry.name}": only recorded files can be attached: csv: or parquet:'
+        )
     with folder.alone():
         return _attach(folder, entry, in_place_of_totals)
 
@@ -48,13 +50,13 @@ def _attach(folder: MeasurementFolder, entry: MeterEntry, in_place_of_totals: bo
     known = {_label(meter) for meter in folder.resolved()["meter"]} - folder.attached().keys()
     known.add(WITNESS)
     if entry.shown in known:
-        raise InputError(f'the result has a meter "{entry.shown}" already; give another --label')
+        raise InputError(f'the result already has a meter "{entry.shown}"; give another --label')
     samples = tabular.load(entry.name)
     spans = _sessions(folder)
     parts = {name: _within(samples, *span) for name, span in spans.items()}
     count = sum(len(part) for part in parts.values())
     if count == 0:
-        raise InputError(f'meter "{entry.name}": no sample falls into the time of {folder.path}')
+        raise InputError(f'meter "{entry.name}": no sample falls within the time of {folder.path}')
     meter = open_meter(entry.name)
     facts = meter.facts
     meter.close()

@@ -104,7 +104,7 @@ def _within(span: Span, seen: Sequence[tuple[int, Mapping[str, Any]]]) -> Spent 
     try:
         looks = [(at_ns, cores.of_plain(status)) for at_ns, status in seen if status]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ResultError(f"looks at cores: cannot be read: {error!r}") from None
+        raise ResultError(f"records of core use: cannot be read: {error!r}") from None
     ends_ns = span.start.monotonic_ns, span.end.monotonic_ns
     return cores.between(looks, *ends_ns, _SLACK_NS)
 

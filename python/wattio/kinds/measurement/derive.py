@@ -181,7 +181,7 @@ def _watched(
     """A meter of the study with its samples: none where it said nothing in the whole session."""
     label = entry.shown
     if label not in meters:
-        raise ResultError(f"nothing is known of meter {label}")
+        raise ResultError(f"meter {label} is unknown")
     own = [event for event in events if event.label == label]
     return Watched.of(entry, meters[label], recorded.get(label) or Samples.of([]), own)
 

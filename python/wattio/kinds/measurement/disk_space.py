@@ -38,7 +38,7 @@ def shortages(plan: MeasurementPlan, scratch: Path | None = None) -> Iterator[Sh
         here = _existing(scratch or Path.cwd())
         total = shutil.disk_usage(here).total
         if made > total:
-            words = f"size: {_told(made)}, and the file system of {here} holds {_told(total)}"
+            words = f"size: {_told(made)}, but the file system of {here} has only {_told(total)}"
             yield Shortage("system", index, system.name, words)
     for index, entry in enumerate(plan.study.workload):
         work = plan.work(entry)
@@ -49,7 +49,7 @@ def shortages(plan: MeasurementPlan, scratch: Path | None = None) -> Iterator[Sh
         for system in plan.study.system:
             room = _room(system, scratch)
             if room is not None and needed > room[0]:
-                words = f"needs {_told(needed)} for its files, and {room[1]}"
+                words = f"needs {_told(needed)} for its files, but {room[1]}"
                 yield Shortage("workload", index, entry.name, words)
                 break
 
@@ -75,13 +75,13 @@ def _room(system: SystemEntry, scratch: Path | None) -> tuple[int, str] | None:
         return None
     if "size" in options:
         size = system_size(system)
-        return size, f"system {system.name} has a size of {_told(size)}"
+        return size, f"system {system.name} has only {_told(size)}"
     folder = Path(str(options["path"])) if "path" in options else scratch
     here = _existing(folder or Path.cwd())
     usage = shutil.disk_usage(here)
     if folder is None:
-        return usage.total, f"the file system of {here} holds {_told(usage.total)}"
-    return usage.free, f"{here} has {_told(usage.free)} free"
+        return usage.total, f"the file system of {here} has only {_told(usage.total)}"
+    return usage.free, f"{here} has only {_told(usage.free)} free"
 
 
 def system_size(system: SystemEntry) -> int:
@@ -97,7 +97,7 @@ def refuse_no_room(option: str, folder: Path, needed: float) -> None:
     free = shutil.disk_usage(here).free
     if needed > free:
         raise InputError(
-            f"{option}: {_told(needed)} will be written, and {here} has {_told(free)} free"
+            f"{option}: {_told(needed)} will be written, but {here} has only {_told(free)} free"
         )
 
 

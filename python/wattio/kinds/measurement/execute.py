@@ -108,8 +108,8 @@ def execute(
         while left := remaining(plan, folder):
             if folder.attached():
                 raise ResultError(
-                    f"{folder.path}: recorded samples joined it, and none would be there for what"
-                    " is measured now; run the study anew"
+                    f"{folder.path}: recorded samples were attached to it, and would be missing for"
+                    " what is measured now; run it as a new study"
                 )
             try:
                 _Session(plan, folder, scratch, watch).run(left)
@@ -140,7 +140,7 @@ class _Session:
             self._run(left)
         except HostLost as error:
             raise HostLost(
-                f"{error}; what was measured until then is kept in {self.folder.path}; go on with:"
+                f"{error}; what was measured so far is kept in {self.folder.path}; continue with:"
                 f" wattio run --resume {self.folder.path}"
             ) from error
 
@@ -181,7 +181,7 @@ class _Session:
         self.watch.said(f"bringing up {entry.name}")
         with claims.held(self.folder.path, entry.module, entry.options, scratch) as claim:
             if claim.trouble:
-                self.watch.said(f"{claim.trouble}; what a kill leaves would not be found again")
+                self.watch.said(f"{claim.trouble}; wattio clean could not find what a kill leaves")
             try:
                 storage.deploy()
                 storage.start()
@@ -217,7 +217,7 @@ class _Session:
         while True:
             away = study_hosts.rejoin(hosts, "stop" if entry is None else entry.lost)
             for said in away.values():
-                self.watch.said(f"goes on without {said}")
+                self.watch.said(f"continues without {said}")
             try:
                 return storage.verify_mount()
             except HostLost:
@@ -296,13 +296,13 @@ class _Session:
             beyond_ns = record.end.monotonic_ns + int((lag_s + period_s) * 1e9)
             wait_s = _CATCH_UP_S + lag_s + 2 * period_s
             if not recorder.caught_up(label, beyond_ns, wait_s):
-                self.watch.said(f"meter {label} says nothing")
+                self.watch.said(f"meter {label} sends no samples")
         # A lost meter may come back; nothing comes any more where all have ended.
         if not recorder.is_sampling:
             last = recorder.events()[-1]
             raise MeterLost(
-                f"nothing is recorded any more: {last.text}; what was measured until then is kept"
-                f" in {self.folder.path}; go on with: wattio run --resume {self.folder.path}"
+                f"recording has ended: {last.text}; what was measured so far is kept"
+                f" in {self.folder.path}; continue with: wattio run --resume {self.folder.path}"
             )
 
     def _paces(self, record: Record) -> dict[str, tuple[float, float]]:

@@ -43,7 +43,7 @@ def check(places: Sequence[Place], hosts: Hosts | None = None) -> None:
     else:
         found = _read(path, who)
     if found != _content():
-        raise SystemFailed(f"{who}: {path}: is not what was written before anything was measured")
+        raise SystemFailed(f"{who}: {path}: differs from what was written before the measurement")
 
 
 def _read(path: Path, who: str) -> bytes:

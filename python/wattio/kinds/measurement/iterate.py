@@ -338,7 +338,7 @@ class _Steps:
         except OSError as error:
             why = error.strerror
         if why is not None:
-            doubt = f"caches were not dropped before phases: {why}; root may"
+            doubt = f"caches were not dropped before phases: {why}; that needs root"
             if doubt not in self.doubts:
                 self.doubts.append(doubt)
             return False

@@ -20,7 +20,7 @@ def removed() -> Iterator[str]:
     try:
         every = claims.left(remove=True)
     except OSError as error:
-        yield f"{claims.place()}: cannot be looked through: {error.strerror}"
+        yield f"{claims.place()}: cannot be searched: {error.strerror}"
         return
     for one in every:
         if not one.runs:

@@ -82,12 +82,12 @@ def metered(
 
     `ends` finds the ticks of cores at the span's very ends in what the work returns. All samples
     and looks at cores are left in `folder`. Raises what `Recorder.start` and the work raise,
-    InputError for a meter that is there twice, and ResultError where samples cannot be written.
+    InputError for a meter that is named twice, and ResultError where samples cannot be written.
     """
     sources = {f"meter {number}": name for number, name in enumerate(meters, start=1)}
     for name in meters:
         if meters.count(name) > 1:
-            raise InputError(f'meter "{public_name(name)}" is there twice')
+            raise InputError(f'meter "{public_name(name)}" is named twice')
     if not sources:
         result, span = _watched(work, folder)
         return Metered(result, (), _spent(span, folder, ends(result)))
@@ -142,6 +142,6 @@ def _energy(
         low, energy_j, high = (sum(part[at] for part in parts.values()) for at in range(3))
         range_j = (low, high)
     if energy_j is None:
-        troubles.append(f"it has no sample within {span.seconds:.3g} s")
+        troubles.append(f"no sample within {span.seconds:.3g} s")
     power_w = energy_j / span.seconds if energy_j is not None and span.seconds > 0 else None
     return Energy(facts, energy_j, power_w, tuple(troubles), range_j)

@@ -60,7 +60,7 @@ def without_systems(study: MeasurementStudy, names: Sequence[str]) -> Measuremen
         if own != []:
             works.append(entry.model_copy(update={"systems": own}))
     if not systems or not works:
-        raise InputError("no system of the study is there: all of them are optional")
+        raise InputError("none of the study's systems is available; all are optional")
     return study.model_copy(update={"system": systems, "workload": works})
 
 
@@ -105,16 +105,14 @@ def with_meter(
     """
     if name is None:
         if each is not None:
-            raise InputError(
-                "--each goes with --meter, whose name has a number for each in brackets"
-            )
+            raise InputError("--each needs a --meter with numbers in brackets, one for each")
         return study
     taken = {meter.shown for meter in study.meter}
     added = _added(study, name, each, taken)
     for meter in added:
         kind_of(meter.name)
         if meter.shown in taken:
-            raise InputError(f'--each: "{meter.shown}" is the label of another meter of the study')
+            raise InputError(f'--each: "{meter.shown}" is already the label of another meter')
     beside = [meter.model_copy(update={"role": "beside"}) for meter in study.meter]
     return study.model_copy(update={"meter": [*added, *beside]})
 

@@ -42,10 +42,10 @@ def read(path: Path, zone: tzinfo) -> list[Phase]:
         if phase.end_ns <= phase.start_ns:
             raise InputError(f'{path}:{number}: phase "{phase.name}" ends before it starts')
         if phase.name in {other.name for other in found}:
-            raise InputError(f'{path}:{number}: phase "{phase.name}" is there twice')
+            raise InputError(f'{path}:{number}: phase "{phase.name}" is named twice')
         found.append(phase)
     if not found:
-        raise InputError(f"{path}: has no phase")
+        raise InputError(f"{path}: has no phases")
     return found
 
 
@@ -64,7 +64,7 @@ def _of_mlperf(path: Path, lines: list[str], zone: tzinfo) -> Iterator[tuple[int
         if match[1] == "begin":
             begun = time_ns
         elif begun is None:
-            raise InputError(f"{path}:{number}: power_end comes before a power_begin")
+            raise InputError(f"{path}:{number}: power_end without a power_begin")
         else:
             count += 1
             yield number, Phase("power" if count == 1 else f"power {count}", begun, time_ns)
@@ -87,7 +87,7 @@ def _of_table(path: Path, lines: list[str], zone: tzinfo) -> Iterator[tuple[int,
     if start is None or end is None:
         raise InputError(
             f"{path}:{number}: the header needs columns start and end, and may have one phase;"
-            f" there are {', '.join(names)}"
+            f" columns: {', '.join(names)}"
         )
     for count, (at, line) in enumerate(rows, start=1):
         fields = columns.split(line, delimiter)
@@ -98,11 +98,11 @@ def _of_table(path: Path, lines: list[str], zone: tzinfo) -> Iterator[tuple[int,
         except ValueError as error:
             raise InputError(f"{path}:{at}: {error}") from None
         if absolute != also:
-            raise InputError(f"{path}:{at}: one of its times counts from 1970, and one does not")
+            raise InputError(f"{path}:{at}: one of its times counts from 1970, the other does not")
         yield at, Phase(name or f"phase {count}", start_ns, end_ns, absolute)
 
 
 def _field(fields: list[str], place: int) -> str:
     if place >= len(fields):
-        raise ValueError(f"has {len(fields)} fields, needs {place + 1} at least")
+        raise ValueError(f"has {len(fields)} fields, needs at least {place + 1}")
     return fields[place]

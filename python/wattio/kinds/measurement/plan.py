@@ -250,8 +250,8 @@ def _check_devices(
     for system in study.system:
         if system.module in DEVICES and system.name in (entry.systems or [system.name]):
             known = ", ".join(OF_DEVICES)
-            message = f'"{entry.module}" needs a folder, and system "{system.name}" serves a block'
-            raise source.error(place, f"{message} device; for those there are {known}")
+            message = f'"{entry.module}" needs a folder, but system "{system.name}" serves a block'
+            raise source.error(place, f"{message} device; allowed for those: {known}")
 
 
 def _check_kind(source: Document, place: tuple[str, int], kind: str, known: Sequence[str]) -> None:

@@ -14,21 +14,21 @@ def of_all(platforms: Sequence[Platform]) -> tuple[str, ...]:
     covers = {one.name: ", ".join(one.covered) for one in platforms}
     if len(set(covers.values())) > 1:
         told = "; ".join(f"{name} {devices}" for name, devices in covers.items())
-        found.append(f"power is of different devices: {told}")
+        found.append(f"power covers different devices: {told}")
     for one in platforms:
         if one.about.price_eur is None:
-            found.append(f"{one.name}: no price is known, so nothing is told by euro (price_eur)")
+            found.append(f"{one.name}: no price_eur is known, so there are no figures by euro")
         if not one.folder.complete():
             found.append(f"{one.name}: the campaign is not complete")
         found += _warned(one)
         if one.study["study"].get("peak") is None:
-            found.append(f"{one.name}: the study names no peak, so there is no share of it")
+            found.append(f"{one.name}: the study names no peak, so its share is unknown")
     found += _of_net(platforms)
     estimated = [one.name for one in platforms if _is_estimated(one)]
     if estimated:
         mixed = len(estimated) < len(platforms)
         told = f"power of {', '.join(estimated)} is an estimate by a model, not measured"
-        found.append(told + (": ratios of power set it beside a meter" if mixed else ""))
+        found.append(told + (": ratios of power compare it with a meter" if mixed else ""))
     for key, what in (("scale", "scale"), ("wattio", "version of wattio")):
         of_each = {
             one.name: (one.folder.inputs() if key == "scale" else one.folder.machine()).get(key)
@@ -38,7 +38,7 @@ def of_all(platforms: Sequence[Platform]) -> tuple[str, ...]:
             told = ", ".join(f"{name} {value or 'none'}" for name, value in of_each.items())
             found.append(f"{what} differs: {told}")
     if any(one.folder.inputs().get("scale") for one in platforms):
-        found.append("a campaign of a smaller scale is a trial: it says little of its platform")
+        found.append("a campaign of a smaller scale is a trial: it says little about its platform")
     return tuple(found)
 
 

@@ -45,7 +45,7 @@ def from_document(source: Document) -> list[PlatformEntry]:
     names = [entry.name for entry in found]
     for place, name in enumerate(names):
         if name in names[:place]:
-            raise source.error(("platform", place, "name"), f'"{name}" is there twice')
+            raise source.error(("platform", place, "name"), f'"{name}" is named twice')
     return found
 
 
@@ -55,7 +55,7 @@ def read(path: Path, names: Sequence[str]) -> dict[str, PlatformEntry]:
     found = from_document(source)
     for place, entry in enumerate(found):
         if entry.name not in names:
-            message = f'"{entry.name}" is none of the platforms; {nearest(entry.name, names)}'
+            message = f'"{entry.name}" is not one of the platforms; {nearest(entry.name, names)}'
             raise source.error(("platform", place, "name"), message)
     return {entry.name: entry for entry in found}
 
@@ -65,5 +65,5 @@ def of_result(content: object) -> PlatformEntry | None:
     if content is None:
         return None
     if not isinstance(content, dict):
-        raise InputError("platform: is no table")
+        raise InputError("platform: is not a table")
     return document.check(PlatformEntry, content, "platform")

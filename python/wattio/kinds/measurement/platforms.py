@@ -165,7 +165,7 @@ def compare(platforms: Sequence[Platform], *, despite_options: bool = False) -> 
                 unjoined.append(f"{run}: {phase or 'all of it'}: {platforms[0].name} has none")
                 told_of.add((run, phase))
     if not joined:
-        told = "; ".join(unjoined[:5]) or "none has a run"
+        told = "; ".join(unjoined[:5]) or "no platform has a run"
         raise InputError(f"nothing to join: {told}")
     return Comparison(
         tuple(platforms), tuple(joined), tuple(unjoined), platform_doubts.of_all(platforms)
@@ -196,7 +196,7 @@ def _asked(
                 continue
             told = []
             if found.work:
-                told.append(f"{between} {', '.join(found.work)}: joined as asked for")
+                told.append(f"{between} {', '.join(found.work)}: joined as requested")
             if found.amounts:
                 told.append(
                     f"{between} {', '.join(found.amounts)}: rates compare if runs are long enough;"

@@ -74,7 +74,7 @@ def phases_within(channels: Mapping[str, Channel]) -> list[Phase]:
     starts = [int(channel.samples.utc_ns[0]) for channel in channels.values()]
     ends = [int(channel.samples.utc_ns[-1]) for channel in channels.values()]
     if max(starts) >= min(ends):
-        raise InputError("the channels have no time in common; say when with --phases")
+        raise InputError("the channels have no time in common; give the phases with --phases")
     return [Phase(WHOLE, max(starts), min(ends), first.absolute)]
 
 
@@ -88,7 +88,7 @@ def evaluate(
     kinds = {channel.absolute for channel in channels.values()}
     if len(kinds) > 1 or any(phase.absolute not in kinds for phase in phases):
         raise InputError(
-            "some times count from 1970, and some from a start of their own; give it with"
+            "some times count from 1970, others from an arbitrary start; give it with"
             " ?start=2026-01-31T12:00:00Z behind the file's name"
         )
     # Seconds since 1970 would leave a float a quarter of a microsecond.
@@ -117,7 +117,7 @@ def _evaluated(span: Span, watched: Mapping[str, Watched], ends: Ends, rules: Ru
         lacking = [v for v in told if v.reason.startswith("NO_ENERGY")]
         found += [Verdict("INVALID", v.reason) if v in lacking else v for v in told]
         if amounts[label].energy_j is None and verdicts.is_valid(found):
-            found.append(Verdict("INVALID", f"NO_ENERGY: {span.name}: {label} tells none"))
+            found.append(Verdict("INVALID", f"NO_ENERGY: {span.name}: {label} reports none"))
     total = _total(span, list(own.values()), list(amounts.values()))
     return Evaluated(span, amounts, total, tuple(found) or (Verdict("VALID", ""),))
 

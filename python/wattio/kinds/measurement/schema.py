@@ -255,10 +255,10 @@ class MeterEntry(Strict):
     def _one_or_each(self) -> MeterEntry:
         if self.each is None:
             if not self.covers:
-                raise ValueError("covers: names no device whose power it tells")
+                raise ValueError("covers: names no device that it measures")
             return self
         if self.covers or self.label is not None:
-            raise ValueError("each: names the devices, and covers and label are left out")
+            raise ValueError("each: names the devices; remove covers and label")
         self.apart()
         return self
 
@@ -268,7 +268,7 @@ class MeterEntry(Strict):
             return [self]
         devices, names = expand(self.each), expand_within(self.name)
         if len(devices) != len(names):
-            raise ValueError(f"each: {len(devices)} devices, and {len(names)} names of meters")
+            raise ValueError(f"each: {len(devices)} devices, but {len(names)} names of meters")
         return [
             self.model_copy(
                 update={"name": name, "label": label_of(device), "covers": [device], "each": None}
@@ -342,7 +342,7 @@ def _scaled(source: Document, changes: Mapping[str, Any], scale: str) -> dict[st
             for name, given in _table(source, place, tables).items():
                 if name not in names:
                     raise source.error(
-                        (*place, name), f"no {part} is called so; " + nearest(name, names)
+                        (*place, name), f"no {part} has this name; " + nearest(name, names)
                     )
                 keys = _table(source, (*place, name), given)
                 changed = _table(source, (*place, name, "options"), keys.get("options", {}))
@@ -357,7 +357,7 @@ def _scaled(source: Document, changes: Mapping[str, Any], scale: str) -> dict[st
 def _table(source: Document, place: Place, value: object) -> dict[str, Any]:
     """What has to be a table of a scale. Raises InputError."""
     if not isinstance(value, dict):
-        raise source.error(place, f"is {value!r}, and must be a table")
+        raise source.error(place, f"is {value!r}; must be a table")
     return value
 
 
@@ -384,7 +384,7 @@ def _check_names(study: MeasurementStudy, source: Document) -> None:
             raise source.error(("workload", index, "name"), message)
         for name in entry.systems or []:
             if name not in lists["system"]:
-                message = f'no system is called "{name}"; ' + nearest(name, lists["system"])
+                message = f'no system is named "{name}"; ' + nearest(name, lists["system"])
                 raise source.error(("workload", index, "systems"), message)
 
 
@@ -395,7 +395,7 @@ def _check_knobs(study: MeasurementStudy, source: Document) -> None:
             study.hosts is not None and (entry.on == "clients" or study.hosts.servers is not None)
         )
         if not there:
-            message = f"is for the hosts of {entry.on}, and [hosts] names none"
+            message = f"is for the hosts of {entry.on}, but [hosts] names none"
             raise source.error(("knob", index, "on"), message)
 
 
@@ -408,7 +408,7 @@ def _check_topology(study: MeasurementStudy, source: Document) -> None:
         for device in meter.covers:
             if device in covered:
                 message = (
-                    f'"{device}" is covered by {covered[device]} too and would be counted twice;'
+                    f'"{device}" is also covered by {covered[device]} and would be counted twice;'
                     ' give one of them role = "beside"'
                 )
                 raise source.error(("meter", index, "covers"), message)

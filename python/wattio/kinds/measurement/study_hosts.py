@@ -50,8 +50,8 @@ def give(storage: System, name: str, plan: MeasurementPlan, hosts: Hosts | None)
         return storage
     if not isinstance(storage, TakesHosts):
         raise HostError(
-            f"system {name}: is brought up on this machine only, and clients are on hosts; mount it"
-            ' there, and take kind "mounted"'
+            f"system {name}: is brought up only on this machine, but clients are on hosts; mount"
+            ' it there and use kind "mounted"'
         )
     return storage.take(hosts, entry.client_names(), entry.server_names())
 
@@ -100,7 +100,7 @@ def _refuse(name: str, kind: str) -> None:
         if hasattr(import_module(f"wattio.workloads.{module}"), "AT_HOSTS")
     ]
     raise HostError(
-        f"workload {name}: {kind} runs on this machine only, and clients are on hosts; allowed are"
+        f"workload {name}: {kind} runs only on this machine, but clients are on hosts; allowed:"
         f" {', '.join(allowed)}"
     )
 
@@ -111,7 +111,7 @@ def _refused_options(module: ModuleType, options: Mapping[str, Any]) -> str | No
 
 
 def _refuse_options(name: str, reason: str) -> None:
-    raise HostError(f"workload {name}: {reason}, and clients are on hosts")
+    raise HostError(f"workload {name}: {reason}, but clients are on hosts")
 
 
 def _need(hosts: Hosts, names: Sequence[str], needed: Mapping[str, str]) -> None:

@@ -122,9 +122,9 @@ def read(folder: Path, step: str, kind: str = STATUS) -> tuple[Answer, ...]:
                 continue
             at, status = Instant(*map(int, content["at"])), content["status"]
             if not isinstance(status, dict):
-                raise TypeError("status is no object")
+                raise TypeError("status is not an object")
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise ResultError(f"{path}:{number}: is no answer: {error!r}") from error
+            raise ResultError(f"{path}:{number}: is not an answer: {error!r}") from error
         found.append(Answer(at, status))
     return tuple(found)
 

@@ -156,10 +156,10 @@ def of_record(record: Record, operations: Iterable[Operation], rules: Rules) -> 
     for name, drift in record.hosts.items():
         off_s, drifted_s = drift.off_s, drift.drifted_s
         if off_s > rules.clock_offset:
-            text = f"CLOCKS: {name}: its clock is off this machine's by {off_s:.3g} s"
-            found.append(Verdict("INVALID", f"{text}; keep both by NTP"))
+            text = f"CLOCKS: {name}: its clock differs from this machine's by {off_s:.3g} s"
+            found.append(Verdict("INVALID", f"{text}; synchronize both by NTP"))
         if drifted_s > rules.clock_offset:
-            text = f"CLOCKS: {name}: its clock went another way than ours by {drifted_s:.3g} s"
+            text = f"CLOCKS: {name}: its clock drifted from ours by {drifted_s:.3g} s"
             found.append(Verdict("INVALID", text))
     for name, by_step in {"this machine": record.others, **record.others_at}.items():
         for step, others in by_step.items():
@@ -204,7 +204,7 @@ def _of_phase(span: Span, meter: Watched, rules: Rules) -> Iterator[Verdict]:
         yield Verdict("INVALID", f"NO_SAMPLES: {where} has no sample")
         return
     if gap_s > rules.gap_intervals * interval_s:
-        text = f"GAP: {where} says nothing for {gap_s:.3g} s, and is due every {interval_s:.3g} s"
+        text = f"GAP: {where} is silent for {gap_s:.3g} s, but due every {interval_s:.3g} s"
         yield Verdict("INVALID", text)
     missing = power.missing_share(time_s, start_s, end_s, interval_s)
     # One sample is what the ends of a short phase may cost; it is no share of anything.
@@ -213,13 +213,13 @@ def _of_phase(span: Span, meter: Watched, rules: Rules) -> Iterator[Verdict]:
         yield Verdict("INVALID", text)
     if count == 0 and meter.energy_j(span) is None:
         text = f"NO_ENERGY: {where} has no sample within {span.seconds:.3g} s"
-        yield Verdict("WARN", f"{text}; its energy would be made up, and is left out")
+        yield Verdict("WARN", f"{text}; its energy would be a guess and is left out")
     jump_s = power.clock_jump(meter.samples.utc_ns, meter.samples.monotonic_ns)
     if jump_s > rules.clock_jump:
         yield Verdict("INVALID", f"CLOCK: {where}: the wall clock jumped by {jump_s:.3g} s")
     if count < rules.samples_min or count < int(span.seconds):
         text = f"LOW_N: {where} has {count} samples in {span.seconds:.3g} s"
-        yield Verdict("WARN", f"{text}; wanted are {rules.samples_min}, and one a second")
+        yield Verdict("WARN", f"{text}; needed: {rules.samples_min}, and one a second")
 
 
 def _lost(span: Span, meter: Watched, rules: Rules) -> Iterator[Verdict]:
@@ -247,7 +247,7 @@ def _coarse(span: Span, meter: Watched) -> Iterator[Verdict]:
     step_j = meter.facts.resolution_w * meter.facts.period_s
     counted_j = power.energy_counted(meter.time_s, meter.samples.energy_j, *bounds(span))
     if counted_j is not None and step_j > COARSE_SHARE * counted_j:
-        text = f"{meter.entry.shown} counts in steps of {step_j:.3g} J, and the phase has"
+        text = f"{meter.entry.shown} counts in steps of {step_j:.3g} J, but the phase has"
         yield Verdict("WARN", f"COARSE: {span.name}: {text} {counted_j:.3g} J")
 
 

@@ -120,7 +120,7 @@ def _policies(source: Document, study: SimulationStudy, simulator: Simulator) ->
         policies.append(entry.model_copy(update=filled))
     if not any(entry.name == REFERENCE and entry.loads is None for entry in policies):
         if any(entry.shown == REFERENCE for entry in policies):
-            raise source.error(("policy",), f"{REFERENCE} is needed on every load: drop its loads")
+            raise source.error(("policy",), f"{REFERENCE} must run on every load: remove its loads")
         settings = simulator.settings(REFERENCE, {})
         policies.insert(0, PolicyEntry(name=REFERENCE, label=REFERENCE, settings=settings))
     return policies

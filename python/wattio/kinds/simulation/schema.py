@@ -124,14 +124,14 @@ class LoadEntry(Strict):
         sources = [key for key in _KEYS_OF_SOURCE if getattr(self, key)]
         if len(sources) != 1:
             given = " and ".join(sources) or "none"
-            raise ValueError(f"needs just one of {', '.join(_KEYS_OF_SOURCE)}; got {given}")
+            raise ValueError(f"give exactly one of {', '.join(_KEYS_OF_SOURCE)}; got {given}")
         source = sources[0]
         for key in sorted(_foreign_keys(source) & self.model_fields_set):
-            raise ValueError(f"{key} does not go with {source}")
+            raise ValueError(f"{key} cannot be used with {source}")
         _core.check_trace_reading(self.format, self.columns)
         if source == "pattern":
             if (self.pressure is None) == (self.iops is None):
-                raise ValueError("a pattern needs just one of pressure and iops")
+                raise ValueError("a pattern needs either pressure or iops")
             if self.duration is None:
                 raise ValueError("a pattern has no end of its own: duration is required")
         return self
@@ -182,7 +182,7 @@ def from_document(source: Document) -> SimulationStudy:
         raise source.error(("study", "kind"), f"is a {kind}, not a simulation")
     study = _with_traces(document.validate(SimulationStudy, source), source)
     if not study.load:
-        raise source.error(("load",), "is required: a study plays at least one load")
+        raise source.error(("load",), "is required: a study needs at least one load")
     _check_names(study, source)
     return study
 
@@ -219,9 +219,9 @@ def _check_names(study: SimulationStudy, source: Document) -> None:
     ]
     for kind, index, name in references:
         if name not in loads:
-            message = f'no load is called "{name}"; ' + nearest(name, loads)
+            message = f'no load is named "{name}"; ' + nearest(name, loads)
             raise source.error((kind, index, "loads"), message)
     for index, entry in enumerate(study.sweep):
         if entry.policy not in labels:
-            message = f'no policy is called "{entry.policy}"; ' + nearest(entry.policy, labels)
+            message = f'no policy is named "{entry.policy}"; ' + nearest(entry.policy, labels)
             raise source.error(("sweep", index, "policy"), message)

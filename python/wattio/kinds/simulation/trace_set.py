@@ -68,7 +68,7 @@ def with_folder(text: str, folder: Path) -> str:
     )
     table = re.search(r"(?m)^\[traces\][^\n]*$", kept)
     if table is None:
-        raise InputError("--traces: the study has no table [traces] that says what to make of them")
+        raise InputError("--traces: the study has no table [traces] that says how to use them")
     path = str(folder.resolve())
     try:
         path.encode()
@@ -113,7 +113,7 @@ def expand(entry: TraceSetEntry, folder: Path) -> TraceSet:
     ]
     if not loads:
         named = f" ({', '.join(left_out)})" if left_out else ""
-        raise InputError(f"{folder}: holds no trace that can be read{named}")
+        raise InputError(f"{folder}: holds no readable trace{named}")
     return TraceSet(loads, left_out)
 
 
