@@ -410,6 +410,38 @@ def test_a_cluster_gives_what_threads_give(
     assert threads["policies"] == cluster["policies"]
 
 
+def test_fleets_are_compared_over_their_servers(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = [
+        _run([str(study), "--results", str(tmp_path / name), "--no-report", *more], capsys)
+        for name, more in (("a", ()), ("b", ()), ("more", ("--scale", "more")))
+    ]
+    same, again, larger = (str(one["result"]) for one in found)
+    # The same servers one by one: nothing differs between two runs of one study.
+    assert _main(["compare", same, again, "--json"]) == 0
+    groups = json.loads(capsys.readouterr().out)["compared"]
+    assert [group["first"] for group in groups] == ["fleet/native", "fleet/PACER", "fleet/ondemand"]
+    assert all("5 servers, in pairs" in group["test"] for group in groups)
+    assert {one["ratio"] for group in groups for one in group["ratios"]} == {1.0}
+    assert not any(one["beyond_noise"] for group in groups for one in group["ratios"])
+    # Two policies of one fleet: the ratio of means is that of the whole fleet's power.
+    policies = {one["label"]: one for one in found[0]["policies"]}
+    sides = [f"{same}:fleet/{name}" for name in ("native", "PACER")]
+    assert _main(["compare", *sides, "--json", "--html", str(tmp_path / "page.html")]) == 0
+    (group,) = json.loads(capsys.readouterr().out)["compared"]
+    power = next(one for one in group["ratios"] if one["metric"] == "power_w_mean")
+    whole = [policies[name]["metrics"]["power_w_fleet"] for name in ("native", "PACER")]
+    assert power["ratio"] == pytest.approx(whole[1] / whole[0], rel=1e-12)
+    assert power["n"] == [5, 5]
+    assert "5 servers" in (tmp_path / "page.html").read_text()
+    # Other servers: one set with the other, which says less.
+    assert _main(["compare", f"{same}:fleet/native", f"{larger}:fleet/native"]) == 0
+    out = capsys.readouterr().out
+    assert "over 5 and 10 servers" in " ".join(out.split())
+    assert "repetition" not in out
+
+
 def _main(arguments: list[str]) -> int:
     try:
         cli.main(arguments)

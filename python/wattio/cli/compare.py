@@ -11,13 +11,15 @@ from rich.table import Table
 from wattio.cli import output
 from wattio.cli.output_path import writable
 from wattio.errors import InputError
-from wattio.results.folder import LEFT_BY_DAEMON, kind_of
+from wattio.results.folder import kind_of
 
 if TYPE_CHECKING:
     from wattio.results.compare import Ratio
 
-COMPARED = ("simulation", "measurement")
+COMPARED = ("simulation", "measurement", "fleet")
 """Kinds of results that can be compared."""
+
+ALLOWED = "allowed: two simulations, two measurements or two fleets"
 
 app = App(
     name="compare",
@@ -60,7 +62,7 @@ def compare(
 
     Runs of the same load and policy are compared; name one run on each side to compare any two.
     Time, energy and the energy-delay product are compared where both measured runs did the same
-    work.
+    work. Fleets are compared over their servers, one by one where both have the same ones.
 
     With --platforms, campaigns that were measured on machines of their own are set side by side,
     run by run and phase by phase: as measured, by watt, by euro, as a share of the theoretical
@@ -71,7 +73,7 @@ def compare(
     ----------
     first
         Result folder, or FOLDER:LOAD/POLICY for one run in it (FOLDER:WORKLOAD/LABEL of a
-        measurement).
+        measurement, FOLDER:fleet/POLICY of a fleet).
     second
         The same, for the other side.
     platforms
@@ -109,14 +111,12 @@ def _two(first: str, second: str, html: Path | None, *, as_json: bool) -> int:
     if html is not None:
         writable("--html", html)
     places = [comparing.split(text) for text in (first, second)]
-    kinds = [kind_of(path) for path, _ in places]
-    for (path, _), kind in zip(places, kinds, strict=True):
-        if kind == "governor":
-            raise InputError(f"{path}: {LEFT_BY_DAEMON}")
-        if kind not in COMPARED or kind != kinds[0]:
-            raise InputError(
-                f"{path}: holds a {kind}; two simulations are compared, or two measurements"
-            )
+    kinds = [_comparable(path) for path, _ in places]
+    if kinds[0] != kinds[1]:
+        told = " and ".join(
+            f"{path} holds a {kind}" for (path, _), kind in zip(places, kinds, strict=True)
+        )
+        raise InputError(f"{told}; {ALLOWED}")
     sides = [
         comparing.side(module_of(path, "folder").open_folder(path), run) for path, run in places
     ]
@@ -140,6 +140,24 @@ def _two(first: str, second: str, html: Path | None, *, as_json: bool) -> int:
     if page:
         console.print(f"page: {page}", markup=False, highlight=False, soft_wrap=True)
     return 0
+
+
+def _comparable(path: Path) -> str:
+    """The kind of a result, if it can be compared. Raises InputError, ResultError."""
+    from wattio.models.runs import RESULT
+
+    if (path / RESULT).is_file():
+        raise InputError(
+            f"{path}: was left by wattio hpcio run; wattio hpcio calibrate fits a model to such"
+            f" results, and wattio advise io compares with it; {ALLOWED}"
+        )
+    kind = kind_of(path)
+    if kind not in COMPARED:
+        raise InputError(
+            f"{path}: was left by wattiod or wattio-target: one run, whose load was not repeated;"
+            f" wattiod run --alternate measures what is saved; {ALLOWED}"
+        )
+    return kind
 
 
 def _table(group: list[Ratio]) -> Table:

@@ -115,7 +115,7 @@ class Ratio:
     are None if nothing is known of the noise. A difference of `detectable_share` (0.05 is 5 %)
     would have been seen; None if that is not known. `test` names the test, `tests` says how many
     metrics p is corrected for. `unequal_work` says that one side did more work in its phase, so
-    that time, energy and their product are left out.
+    that time, energy and their product are left out. `sample` says what each value is of.
     """
 
     first_run: str
@@ -134,6 +134,7 @@ class Ratio:
     p: float | None = None
     tests: int = 0
     unequal_work: bool = False
+    sample: str = "run"
 
     @cached_property
     def detectable_share(self) -> float | None:
@@ -241,7 +242,10 @@ def sentence(ratios: Sequence[Ratio]) -> str:
     Of what is within noise, how large a difference would have been seen.
     """
     if all(ratio.p is None for ratio in ratios):
-        text = "One repetition on a side says nothing about noise: repeat to know what differs."
+        if ratios[0].sample == "run":
+            text = "One repetition on a side says nothing about noise: repeat to know what differs."
+        else:
+            text = f"One {ratios[0].sample} on a side says nothing about noise."
         return text + _untold(ratios) + _unequal(ratios)
     parts = []
     for ratio in ratios:
@@ -283,7 +287,7 @@ def _detectable(within: Sequence[Ratio]) -> str:
     if not sizes:
         return ""
     counts = sorted({part.n for ratio in within for part in (ratio.first, ratio.second)})
-    runs = " or ".join(map(str, counts)) + " runs"
+    runs = " or ".join(map(str, counts)) + f" {within[0].sample}s"
     told = [f"{share(size)} ({word})" for size, word in dict.fromkeys((sizes[0], sizes[-1]))]
     text = f" With {runs} each, a difference of {' to '.join(told)} would have been seen"
     return f"{text} in {100 * POWER:.0f} % of cases."
@@ -302,7 +306,8 @@ def method(ratios: Sequence[Ratio]) -> str:
     """The test of one phase of a pair of runs: its name, its level, and its correction."""
     tests = max(ratio.tests for ratio in ratios)
     if not tests:
-        return "no test: one repetition on a side"
+        single = "repetition" if ratios[0].sample == "run" else ratios[0].sample
+        return f"no test: one {single} on a side"
     text = f"{ratios[0].test}; p corrected for {tests} metrics by Holm's method, beyond noise"
     return f"{text} below {LEVEL:g}; 95 % intervals are of each metric alone"
 

@@ -33,6 +33,8 @@ LEFT_BY_DAEMON = "was left by wattiod; only `wattio report` and `wattio recomput
 
 def kind_of(path: Path) -> str:
     """What a result folder holds, one of KINDS. Raises ResultError where it is not one."""
+    if not path.is_dir():
+        raise ResultError(f"{path}: {'is not a folder' if path.exists() else 'not found'}")
     try:
         content = json.loads((path / "machine.json").read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -53,11 +55,11 @@ class ResultFolder:
     def __init__(self, path: Path) -> None:
         """Open a folder that exists. Raises ResultError if it is not one of this kind."""
         self.path = path
-        if not (path / "catalog.sqlite").is_file() or not (path / "machine.json").is_file():
-            raise ResultError(f"{path}: is not a result folder: it has no catalog.sqlite")
         found = kind_of(path)
         if found == "governor":
             raise ResultError(f"{path}: {LEFT_BY_DAEMON}")
+        if not (path / "catalog.sqlite").is_file():
+            raise ResultError(f"{path}: is not a result folder: it has no catalog.sqlite")
         if found != self.kind:
             raise ResultError(f"{path}: holds a {found}, not a {self.kind}")
 
