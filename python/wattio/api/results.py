@@ -13,7 +13,7 @@ import duckdb
 
 from wattio.api.figures import Drawn, Figure
 from wattio.api.tables import Table
-from wattio.errors import InputError, ResultError
+from wattio.errors import InputError, ResultError, storage_reason
 from wattio.files.document import nearest
 from wattio.kinds import module_of
 from wattio.results import summary
@@ -159,7 +159,8 @@ def _samples(result: Result) -> Table:
                 [files],
             ).fetchnumpy()
     except duckdb.Error as error:
-        raise ResultError(f"{result.path}/samples: cannot be read: {error}") from error
+        said = storage_reason(error)
+        raise ResultError(f"{result.path}/samples: cannot be read: {said}") from error
     return Table(found)
 
 

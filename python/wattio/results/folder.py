@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 from wattio.errors import ResultError, storage_reason
 from wattio.files import document, toml_text
@@ -185,7 +185,8 @@ class ResultFolder:
 
     def resolved(self) -> dict[str, Any]:
         """The study with every default filled in."""
-        return dict(document.read(self.path / "resolved.toml").content)
+        path = self.path / "resolved.toml"
+        return _Kept(path, document.read(path).content)
 
     def machine(self) -> dict[str, Any]:
         """The machine, the versions and the plan."""
@@ -193,7 +194,11 @@ class ResultFolder:
 
     def catalog(self) -> Catalog:
         """Open the catalog; the caller closes it."""
-        return Catalog(self.path / "catalog.sqlite")
+        path = self.path / "catalog.sqlite"
+        # One without tables would be given some, and have no result.
+        if path.stat().st_size == 0:
+            raise ResultError(f"{path}: is not a usable catalog: it is empty")
+        return Catalog(path)
 
     def usable(self) -> dict[str, bool]:
         """Of the iterations that are done, by identity, whether means may be taken over them."""
@@ -210,13 +215,30 @@ class ResultFolder:
             return (self.path / name).read_text(encoding="utf-8")
         except OSError as error:
             raise ResultError(f"{self.path / name}: cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise ResultError(
+                f"{self.path / name}: is not text in UTF-8 (byte {error.start})"
+            ) from error
 
     def _json(self, name: str) -> dict[str, Any]:
         try:
-            content: dict[str, Any] = json.loads(self._read(name))
-        except json.JSONDecodeError as error:
+            content = json.loads(self._read(name))
+        except (json.JSONDecodeError, RecursionError) as error:
             raise ResultError(f"{self.path / name}: is not valid JSON: {error}") from error
-        return content
+        if not isinstance(content, dict):
+            raise ResultError(f"{self.path / name}: is not a JSON object")
+        return _Kept(self.path / name, content)
+
+
+class _Kept(dict[str, Any]):
+    """What a file of a result says; that it lacks a key, which wattio wrote, is said as damage."""
+
+    def __init__(self, path: Path, content: Mapping[str, Any]) -> None:
+        super().__init__(content)
+        self._path = path
+
+    def __missing__(self, key: str) -> NoReturn:
+        raise ResultError(f'{self._path}: has no "{key}": the file is damaged')
 
 
 def _anew(path: Path) -> Path:

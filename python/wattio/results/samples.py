@@ -86,7 +86,7 @@ def read(path: Path) -> tuple[Windows, WindowHistograms]:
                 f"SELECT unnest({_EDGES}) AS edge, unnest({_COUNTS}) AS amount {source}"
             ).fetchnumpy()
     except (duckdb.Error, OSError, KeyError) as error:
-        raise ResultError(f"{path}: cannot be read: {error}") from error
+        raise ResultError(f"{path}: cannot be read: {storage_reason(error) or error}") from error
     offsets = np.concatenate([[0], np.cumsum(np.asarray(lengths))]).astype(np.uint64)
     edge = np.asarray(flat["edge"], dtype=np.float64)
     return windows, WindowHistograms(offsets, edge, np.asarray(flat["amount"], dtype=np.uint64))

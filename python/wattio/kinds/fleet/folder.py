@@ -21,7 +21,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from wattio.errors import ResultError
+from wattio.errors import ResultError, storage_reason
 from wattio.files import document
 from wattio.files.document import Document
 from wattio.files.whole import whole_file
@@ -102,7 +102,8 @@ class FleetFolder(ResultFolder):
                     "SELECT * FROM read_parquet(?) ORDER BY server", [files]
                 ).fetchnumpy()
         except duckdb.Error as error:
-            raise ResultError(f"{self.path}: samples cannot be read: {error}") from error
+            said = storage_reason(error)
+            raise ResultError(f"{self.path}: samples cannot be read: {said}") from error
         return {name: np.asarray(column, dtype=np.float64) for name, column in found.items()}
 
 

@@ -33,7 +33,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from wattio.errors import ResultError
+from wattio.errors import ResultError, storage_reason
 from wattio.kinds.governor import metrics
 from wattio.kinds.governor import windows as governed_windows
 from wattio.kinds.governor.journal import Event, Journal, Machine, Summary, Window, read_object
@@ -210,7 +210,8 @@ class GovernorFolder:
                 connection.execute("SET threads = 1")
                 found = connection.execute(f"{source} {sql}").fetchnumpy()
         except duckdb.Error as error:
-            raise ResultError(f"{self.place / 'samples'}: cannot be read: {error}") from error
+            said = storage_reason(error)
+            raise ResultError(f"{self.place / 'samples'}: cannot be read: {said}") from error
         return {
             name: column
             if column.dtype.kind == "O"
