@@ -276,3 +276,20 @@ def test_a_broken_pipe_to_a_child_is_not_taken_for_a_reader_that_left(
     assert "internal error: BrokenPipeError" in told
     assert told.count("\n") == 1
     assert storage_reason(BrokenPipeError()) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "closed", "code"),
+    [
+        (("completion", "bash"), ">&-", 0),
+        (("report", "nosuch"), "2>&-", 2),
+        (("report", "nosuch"), ">&- 2>&-", 2),
+    ],
+)
+def test_closed_streams_change_no_exit_code(words: tuple[str, ...], closed: str, code: int) -> None:
+    """A stream that is closed is None: that ended in an internal error, and in exit code 1."""
+    command = f'exec "$0" -m wattio.cli "$@" {closed}'
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable, *words], capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")

@@ -81,12 +81,25 @@ def build(called: str | None = None) -> App:
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the console command; always leaves through SystemExit."""
     try:
+        _have_streams()
         code = _call(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:
         code = _stopped()
     if arguments is None:
         _leaving()
     sys.exit(code)
+
+
+def _have_streams() -> None:
+    """Write into nothing where a stream was closed (`wattio ... >&-`), as it is None then.
+
+    What is opened later would else get its number, and be written to by child processes.
+    """
+    import os
+
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123 (open to the end)
 
 
 def _call(words: list[str]) -> int:
