@@ -149,7 +149,7 @@ def test_everything_predicted_is_called_an_estimate(
         (("arm-cluster/thesis-peak.toml", "--rate", "5 GiB"), "is not a rate"),
         (("arm-cluster/thesis-peak.toml", "--rate", "0 IO/s"), "is not a rate"),
         (("arm-cluster/thesis-peak.toml", "--draws", "5"), "1000 to 1000000 draws"),
-        (("--runs", "/nowhere"), "is not a result folder"),
+        (("--runs", "/nowhere"), "not found"),
     ],
 )
 def test_what_cannot_be_advised_on_is_refused_in_a_line(

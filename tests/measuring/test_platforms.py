@@ -302,7 +302,7 @@ Words = Callable[[Path, Path], tuple[str | Path, ...]]
         (lambda a, _: ("--platforms", a, f"b={a}"), "one campaign each"),
         (lambda a, b: ("--platforms", f"a={a}", f"a={b}"), 'two are named "a"'),
         (lambda a, _: ("--platforms", a, "=x"), "is not NAME=FOLDER"),
-        (lambda a, _: ("--platforms", a, "b=/nowhere"), "is not a result folder"),
+        (lambda a, _: ("--platforms", a, "b=/nowhere"), "not found"),
         (lambda a, b: (a, b, "--platforms", a, b), "cannot be combined with another result"),
         (lambda a, b: (a, b, "--despite-options"), "are for --platforms"),
         (lambda a, _: (a,), "two results are compared"),

@@ -146,7 +146,7 @@ def test_the_command_tells_and_removes(
         pass
     code, _, err = called()
     assert code == 1
-    assert err.startswith("stays: unheard-of on ")
+    assert err.startswith("not removed: unheard-of on ")
     assert "this wattio has no such system" in err
 
 
