@@ -194,6 +194,8 @@ mod tests {
     fn a_missing_or_foreign_unit_is_named() {
         let bare = "45".parse::<Watts>().unwrap_err().to_string();
         assert!(bare.contains("no unit") && bare.contains("mW, W, kW, MW"), "{bare}");
+        let none = "x".parse::<Seconds>().unwrap_err().to_string();
+        assert!(none.ends_with("write for example \"10 s\""), "not in nanoseconds: {none}");
         let foreign = "45 ms".parse::<Watts>().unwrap_err().to_string();
         assert!(foreign.contains("\"ms\""), "{foreign}");
         for nonsense in ["", " W", "NaN W", "inf s", "1e999 W", "-", "4 5 W"] {
@@ -210,7 +212,7 @@ mod tests {
     #[test]
     fn a_bare_number_is_refused_in_files() {
         let message = serde_json::from_str::<Seconds>("3").unwrap_err().to_string();
-        assert!(message.contains("\"10 ms\"") || message.contains("with a unit"), "{message}");
+        assert!(message.contains("a time with a unit, such as \"10 s\""), "{message}");
     }
 
     proptest! {

@@ -57,7 +57,7 @@ pub fn parse_in(text: &str, kind: &'static str, units: &[Unit]) -> Result<f64, Q
     let number: f64 = number.trim().parse().map_err(|_| QuantityError::Number {
         text: text.to_owned(),
         kind,
-        example: units[0].symbol,
+        example: base(units).symbol,
     })?;
     let unit = units.iter().find(|unit| unit.symbol == symbol);
     let Some(unit) = unit else {
@@ -78,8 +78,13 @@ pub fn parse_in(text: &str, kind: &'static str, units: &[Unit]) -> Result<f64, Q
     if value.is_finite() {
         Ok(value)
     } else {
-        Err(QuantityError::Number { text: text.to_owned(), kind, example: units[0].symbol })
+        Err(QuantityError::Number { text: text.to_owned(), kind, example: base(units).symbol })
     }
+}
+
+/// The unit that the others are multiples of.
+fn base(units: &[Unit]) -> &Unit {
+    units.iter().find(|unit| unit.factor == 1.0).unwrap_or(&units[0])
 }
 
 /// Whether the letter at `at` is the `e` of `1e-3` and not the start of a unit.
@@ -96,7 +101,7 @@ fn is_exponent(text: &str, at: usize) -> bool {
 /// Prints in the largest unit in which the number is one or more and has at most three decimals.
 pub fn format_quantity(value: f64, units: &[Unit], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let fits = |unit: &&Unit| value.abs() >= unit.factor && short(value, unit).is_some();
-    let base = units.iter().find(|unit| unit.factor == 1.0).unwrap_or(&units[0]);
+    let base = base(units);
     // Of two symbols for one unit, the first.
     let largest = |one: &&Unit, other: &&Unit| one.factor.total_cmp(&other.factor);
     let fitting = units.iter().rev().filter(fits).max_by(largest).unwrap_or(base);
@@ -124,7 +129,7 @@ pub fn deserialize<'de, D: Deserializer<'de>>(
     impl Visitor<'_> for Text {
         type Value = f64;
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "a {} with a unit, such as \"10 {}\"", self.kind, self.units[0].symbol)
+            write!(f, "a {} with a unit, such as \"10 {}\"", self.kind, base(self.units).symbol)
         }
         fn visit_str<E: Error>(self, text: &str) -> Result<f64, E> {
             parse_in(text, self.kind, self.units).map_err(E::custom)
