@@ -69,18 +69,27 @@ fn lines(program: &str, word: &str, priority: Priority, message: &str, journal: 
     text
 }
 
-/// The text with control characters as JSON writes them; line ends stay.
+/// The text with control characters, and marks that turn the direction of writing, as JSON writes
+/// them; line ends stay.
 #[must_use]
 pub fn printable(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() && c != '\n' {
+        if (c.is_control() && c != '\n') || is_mark(c) {
             let _ = write!(plain, "\\u{:04x}", u32::from(c));
         } else {
             plain.push(c);
         }
     }
     plain
+}
+
+/// Whether a character moves what others show: a mark of direction, or the end of a line or paragraph.
+const fn is_mark(c: char) -> bool {
+    matches!(
+        c,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    )
 }
 
 /// The same on one line.
@@ -130,6 +139,7 @@ mod tests {
         let name = "\u{1b}]0;x\u{7}\u{9b}2J\r\u{7f}é";
         let plain = printable(name);
         assert_eq!(plain, "\\u001b]0;x\\u0007\\u009b2J\\u000d\\u007fé");
+        assert_eq!(printable("lmth.\u{202e}gpj\u{2028}é"), "lmth.\\u202egpj\\u2028é");
         assert_eq!(printable_line("a\nok  all is well"), "a\\u000aok  all is well");
         let json = serde_json::to_string(name).unwrap();
         assert_eq!(serde_json::from_str::<String>(&printable(&json)).unwrap(), name);
