@@ -2,10 +2,11 @@
 
 use crate::device::{PATIENCE, RETRY};
 use crate::reactor::Listener;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use thiserror::Error;
@@ -111,8 +112,12 @@ pub fn listen_unix(path: &Path) -> Result<(UnixListener, SocketFile), ListenErro
         Ok(_) => {
             let until = Instant::now() + PATIENCE;
             loop {
-                match UnixStream::connect(path) {
+                match probe(path) {
                     Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => break,
+                    // Its queue is full: somebody has it open and is slow.
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        return Err(ListenError::Answered(path.to_owned()));
+                    }
                     Err(error) => return Err(failed(error)),
                     // Perhaps the kernel still closes the socket of a process that was killed.
                     Ok(_) if Instant::now() < until => std::thread::sleep(RETRY),
@@ -126,9 +131,30 @@ pub fn listen_unix(path: &Path) -> Result<(UnixListener, SocketFile), ListenErro
     Ok((listener, SocketFile::new(path)))
 }
 
+/// Connects and leaves. It waits for nobody: a queue that is full is an error.
+fn probe(path: &Path) -> io::Result<()> {
+    let address = SocketAddrUnix::new(path)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    Ok(net::connect(&socket, &address)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::net::UnixStream;
+
+    /// The target waited for ever where the socket's owner did not accept, as it does itself where
+    /// it has just opened that socket for another purpose; and no signal ended it.
+    #[test]
+    fn a_socket_whose_queue_is_full_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("n.sock");
+        let busy = UnixListener::bind(&path).unwrap();
+        net::listen(&busy, 0).unwrap();
+        let _first = UnixStream::connect(&path).unwrap();
+        assert!(matches!(listen_unix(&path), Err(ListenError::Answered(_))));
+    }
 
     #[test]
     fn one_that_ends_leaves_the_socket_of_the_next_one() {
