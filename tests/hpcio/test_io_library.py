@@ -497,7 +497,7 @@ def test_calls_out_of_order_are_refused_by_name(configure: Configure, meeting: P
     refused("go together", rank.declare, "v", (4,), "f8", (5,), None)
     refused("below 0", rank.declare, "v", (-4,))
     refused("is set by libraries", rank.attribute, "u", "crc32", 1.0)
-    refused("is no number", rank.attribute, "u", "a", float("nan"))
+    refused("is not a number", rank.attribute, "u", "a", float("nan"))
     rank.begin(3)
     refused("step 3 has not ended", rank.begin, 4)
     refused("nothing is allocated", rank.commit, "u")

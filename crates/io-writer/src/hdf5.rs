@@ -188,7 +188,8 @@ impl Hdf5 {
     }
 
     fn with(library: Library, name: &str) -> Result<Self> {
-        let unusable = |why: &str| Hdf5Error(format!("{name}: is no HDF5 of 1.10 or later: {why}"));
+        let unusable =
+            |why: &str| Hdf5Error(format!("{name}: is not HDF5 of 1.10 or later: {why}"));
         // SAFETY: see `Functions`; the library stays loaded.
         let calls =
             unsafe { Functions::find(&library) }.map_err(|error| unusable(&cause(&error)))?;
@@ -665,6 +666,6 @@ mod tests {
         let told = Hdf5::load(Some(Path::new("/nonexistent.so"))).err().unwrap().0;
         assert!(told.contains("/nonexistent.so"), "{told}");
         let told = Hdf5::load(Some(Path::new("libc.so.6"))).err().unwrap().0;
-        assert!(told.contains("libc.so.6: is no HDF5"), "{told}");
+        assert!(told.contains("libc.so.6: is not HDF5"), "{told}");
     }
 }

@@ -254,7 +254,7 @@ pub fn set_attribute(attributes: &mut Attributes, name: &str, value: Value) -> R
             ));
         }
         Value::Number(number) if !number.is_finite() => {
-            return refuse(format!("{number} is no number"));
+            return refuse(format!("{number} is not a number"));
         }
         _ => {}
     }

@@ -188,7 +188,7 @@ unsafe fn text<'a>(at: *const c_char, what: &str) -> Result<&'a str> {
     }
     // SAFETY: as the caller says.
     let found = unsafe { CStr::from_ptr(at) };
-    found.to_str().map_err(|_| Error::Input(format!("{what} is no UTF-8 text")))
+    found.to_str().map_err(|_| Error::Input(format!("{what} is not text in UTF-8")))
 }
 
 /// # Safety
@@ -351,7 +351,7 @@ pub unsafe extern "C" fn wattio_io_variable(
             let name = text(name, "name")?;
             let refuse = |told: &str| Error::Input(format!("variable {name}: {told}"));
             let kind = Type::of(kind).ok_or_else(|| {
-                refuse(&format!("type {kind} is none of WATTIO_IO_INT8 to WATTIO_IO_FLOAT64"))
+                refuse(&format!("type {kind} is not one of WATTIO_IO_INT8 to WATTIO_IO_FLOAT64"))
             })?;
             if !(0..=64).contains(&axes) {
                 return Err(refuse(&format!(

@@ -151,7 +151,7 @@ impl Export {
         } else if i64::try_from(self.size_bytes).is_err() {
             format!("{} bytes; at most 2^63 - 1 are allowed", self.size_bytes)
         } else if !self.size_bytes.is_multiple_of(u64::from(min_bytes)) {
-            format!("{} bytes are no multiple of its block size {min_bytes}", self.size_bytes)
+            format!("{} bytes are not a multiple of its block size {min_bytes}", self.size_bytes)
         } else {
             return Ok(());
         };

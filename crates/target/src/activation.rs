@@ -51,7 +51,7 @@ fn listener(number: usize, socket: OwnedFd) -> Result<Listener, PassedError> {
         _ => return wrong("is neither of UNIX nor of TCP; allowed is a path or a port"),
     };
     if socket_type(&socket).map_err(system)? != SocketType::STREAM {
-        return wrong("is none of streams; allowed is ListenStream=");
+        return wrong("is not a stream socket; allowed: ListenStream=");
     }
     if !socket_acceptconn(&socket).map_err(system)? {
         return wrong("is a connection; allowed is Accept=no");
@@ -84,7 +84,7 @@ mod tests {
         let (connection, _other) = UnixStream::pair().unwrap();
         for (wrong, says) in [
             (OwnedFd::from(connection), "is a connection; allowed is Accept=no"),
-            (UdpSocket::bind("127.0.0.1:0").unwrap().into(), "is none of streams"),
+            (UdpSocket::bind("127.0.0.1:0").unwrap().into(), "is not a stream socket"),
             (tempfile::tempfile().unwrap().into(), "socket 2 of those that systemd passed: "),
         ] {
             let message = listener(2, wrong).unwrap_err().to_string();

@@ -15,7 +15,7 @@ pub fn grow(
     options: &OpenOptions,
 ) -> Result<Geometry, CreateError> {
     if !size_bytes.is_multiple_of(BLOCK_BYTES) {
-        let message = format!("a size of {size_bytes} bytes is no multiple of 4096");
+        let message = format!("a size of {size_bytes} bytes is not a multiple of 4096");
         return Err(CreateError::Sizes(message));
     }
     let own = |path: &PathBuf| Device::open_within(path, Access::Own, PATIENCE);

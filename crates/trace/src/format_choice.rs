@@ -57,7 +57,7 @@ impl Reading {
             return Err(TraceError::Setting(problem));
         }
         let decoder = formats::decoder(format)
-            .ok_or_else(|| TraceError::Setting(format!("{format} is no format by itself")))?;
+            .ok_or_else(|| TraceError::Setting(format!("{format} is not a format of its own")))?;
         Ok((format, decoder))
     }
 }

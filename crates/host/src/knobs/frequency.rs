@@ -114,7 +114,7 @@ impl FrequencyConfig {
         }
         if domains.iter().all(|domain| domain.policy.lowest() >= domain.policy.highest()) {
             return Err(
-                "scaling_min_freq is no lower than scaling_max_freq; lower it, or let the knob do \
+                "scaling_min_freq is not below scaling_max_freq; lower it, or let the knob do \
                  so: minimum = \"1.2 GHz\""
                     .to_owned(),
             );

@@ -301,7 +301,7 @@ unsafe fn text_parameter(
         let given = given.split(|&byte| byte == 0).next().unwrap_or_default();
         match std::str::from_utf8(given) {
             Ok(text) => text.clone_into(found),
-            Err(_) => return refuse("is no UTF-8 text".to_owned()),
+            Err(_) => return refuse("is not text in UTF-8".to_owned()),
         }
         return Ok(());
     }

@@ -47,7 +47,7 @@ impl Instance {
         let number = NUMBERED.fetch_add(1, Ordering::SeqCst);
         let folder = format!("{mount}/instances/{PREFIX}{}-{number}", std::process::id());
         fs::create_dir(root.path(&folder))
-            .map_err(|error| format!("{folder} cannot be made: {error}"))?;
+            .map_err(|error| format!("cannot create {folder}: {error}"))?;
         // From here on, dropping it removes the instance.
         let mut instance = Self { root: root.clone(), folder, pipe: None };
         instance.set("tracing_on", "0")?;
