@@ -81,7 +81,11 @@ impl DaemonConfig {
             let key = |key: &str| application.key(place, key);
             if let Some(name) = application.name {
                 check_name_of(key("name"), name)?;
-                require(names.insert(name), key("name"), format!("{name:?} is there twice"))?;
+                require(
+                    names.insert(name),
+                    key("name"),
+                    format!("{name:?} is the name of an earlier application"),
+                )?;
             }
             let message = "is missing: at least one [[group]] of cores";
             require(!application.groups.is_empty(), key("group"), message)?;
@@ -133,8 +137,7 @@ impl DaemonConfig {
         });
         for (place, group) in groups {
             let key = |name: &str| format!("{place}.{name}");
-            let message =
-                format!("{:?} is there twice: another group has the same name", group.name);
+            let message = format!("{:?} is the name of an earlier group", group.name);
             require(names.insert(group.name.as_str()), key("name"), message)?;
             let cores = group.cores.parse::<Cpus>();
             let cores = cores.map_err(|error| at(key("cores"), error.to_string()))?;

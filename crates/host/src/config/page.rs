@@ -27,8 +27,8 @@ impl<'de> Deserialize<'de> for Listen {
         }
         let wrong = || {
             let message = format!(
-                "listen = {text:?} is neither an address with a port such as \"127.0.0.1:9288\" \
-                 nor \"off\""
+                "listen = {text:?} is neither an IP address with a port from 0 (any free one) to \
+                 65535, such as \"127.0.0.1:9288\", nor \"off\""
             );
             serde::de::Error::custom(message)
         };

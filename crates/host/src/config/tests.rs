@@ -43,12 +43,14 @@ fn what_is_wrong_is_named_with_what_would_do() {
         ("[safety]\nstale_after_windows = 0.5", "safety.stale_after_windows: is 0.5"),
         ("[safety]\ncool_down = \"2 h\"\ncool_down_max = \"1 h\"", "safety.cool_down_max"),
         ("[service]\nlisten = \"everywhere\"", "127.0.0.1:9288"),
+        (
+            "[service]\nlisten = \"127.0.0.1:999999\"",
+            "service.listen: listen = \"127.0.0.1:999999\" is neither an IP address with a port from 0 \
+             (any free one) to 65535",
+        ),
         ("[[group]]\nname = \"more\"\ncores = \"0-\"", "group[1].cores"),
         ("[[group]]\nname = \"more\"\ncores = \"3-4\"", "3 already belong to another group"),
-        (
-            "queue = { url = \"h\", metric = \"m\" }",
-            "group[0].queue.url: url = \"h\" does not begin",
-        ),
+        ("queue = { url = \"h\", metric = \"m\" }", "group[0].queue.url: \"h\" does not begin"),
         ("queue = { url = \"http://h/\", metric = \"m\", unit = 1 }", "unknown field `unit`"),
         ("kind = \"fast\"", "unknown variant `fast`"),
         (
@@ -61,7 +63,10 @@ fn what_is_wrong_is_named_with_what_would_do() {
             "[[knob]]\nkind = \"cpu.epp\"\n[[knob]]\nkind = \"cpu.epb\"",
             "cpu.epp, cpu.epb would never act",
         ),
-        ("[[group]]\nname = \"all\"\ncores = \"4\"", "group[1].name: \"all\" is there twice"),
+        (
+            "[[group]]\nname = \"all\"\ncores = \"4\"",
+            "group[1].name: \"all\" is the name of an earlier group",
+        ),
         ("[[knob]]\nkind = \"cpu.cpuset\"\n[[knob]]\nkind = \"cpu.cpuset\"", "2 times"),
         (
             "[background]\nkind = \"md\"\ndevices = [\"md0\"]\n[[knob]]\nkind = \"background\"\n\
@@ -180,19 +185,43 @@ fn a_source_that_names_nothing_or_no_place_is_refused() {
         ),
         (
             "kind = 'mountstats'\nmounts = ['/srv', 'srv']",
-            "latency.mounts: \"srv\" is no absolute path",
+            "latency.mounts: \"srv\" is not an absolute path",
         ),
         ("kind = 'diskstats'\ndevices = []", "latency.devices: names none"),
         ("kind = 'tracepoint'\ndevices = []", "latency.devices: names none"),
-        ("kind = 'ceph'\nsockets = ['osd.asok']", "latency.sockets: \"osd.asok\" is no absolute"),
+        (
+            "kind = 'ceph'\nsockets = ['osd.asok']",
+            "latency.sockets: \"osd.asok\" is not an absolute",
+        ),
         ("kind = 'exec'\ncommand = []\nuser = 'a'", "latency.command: names none"),
-        ("kind = 'exec'\ncommand = ['a']\nuser = 'a'", "latency.command: \"a\" is no absolute"),
-        ("kind = 'log'\npath = 'a.log'\nafter = 'rt='", "latency.path: \"a.log\" is no absolute"),
+        ("kind = 'exec'\ncommand = ['a']\nuser = 'a'", "latency.command: \"a\" is not an absolute"),
+        (
+            "kind = 'log'\npath = 'a.log'\nafter = 'rt='",
+            "latency.path: \"a.log\" is not an absolute",
+        ),
+        (
+            "kind = 'redis'\nserver = '127.0.0.1:999999'",
+            "latency.server: \"127.0.0.1:999999\" is neither an address with a port from 1 to 65535",
+        ),
+        ("kind = 'redis'\nserver = 'a:0'", "latency.server: \"a:0\" is neither"),
+        ("kind = 'redis'\nserver = ':1'", "latency.server: \":1\" is neither"),
+        ("kind = 'redis'\nuser = 'a'", "latency.user: needs password_file"),
+        (
+            "kind = 'prometheus'\nurl = 'http://a:999999/'\nmetric = 'm'",
+            "latency.url: \"http://a:999999/\" has a port that is not a number from 1 to 65535",
+        ),
+        ("kind = 'prometheus'\nurl = 'http://a/'\nmetric = ''", "latency.metric: \"\" is not"),
+        (
+            "kind = 'prometheus'\nurl = 'http://a/'\nmetric = 'm_sum'",
+            "latency.metric: leave _sum out",
+        ),
     ] {
         let message = of(latency).unwrap_err();
         assert!(message.starts_with(says), "{message}");
     }
     for right in [
+        "kind = 'redis'\nserver = '[::1]:65535'",
+        "kind = 'redis'\nserver = '/run/redis.sock'",
         "kind = 'mountstats'\nmounts = ['/srv']",
         "kind = 'exec'\ncommand = ['/a', 'b']\nuser = 'a'",
         "kind = 'redis'",

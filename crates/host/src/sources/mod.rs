@@ -106,11 +106,13 @@ impl LatencyConfig {
             Self::Log(config) => {
                 ("path", std::slice::from_ref(&config.path), "\"/var/log/nginx/latency.log\"")
             }
-            Self::Prometheus(_) | Self::Redis(_) | Self::FioLog(_) => return Ok(()),
+            Self::Prometheus(config) => return prometheus::check(config),
+            Self::Redis(config) => return redis::check(config),
+            Self::FioLog(_) => return Ok(()),
         };
         let message = match named.iter().find(|name| !name.starts_with('/')) {
             _ if named.is_empty() => "names none".to_owned(),
-            Some(name) if such_as.contains('/') => format!("{name:?} is no absolute path"),
+            Some(name) if such_as.contains('/') => format!("{name:?} is not an absolute path"),
             _ => return Ok(()),
         };
         Err((key, format!("{message}; allowed: such as {such_as}")))

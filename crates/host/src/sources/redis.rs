@@ -93,6 +93,31 @@ struct Server {
     differences: Differences,
 }
 
+/// Checks the keys that do not need the host.
+///
+/// # Errors
+/// The key, and what is allowed.
+pub(super) fn check(config: &Config) -> Result<(), (&'static str, String)> {
+    let is_port = |port: &str| {
+        let digits = port.bytes().all(|byte| byte.is_ascii_digit());
+        digits && port.parse::<u16>().is_ok_and(|port| port > 0)
+    };
+    let place = config.server.rsplit_once(':');
+    let is_place = place.is_some_and(|(host, port)| !host.is_empty() && is_port(port));
+    if !config.server.starts_with('/') && !is_place {
+        let message = format!(
+            "{:?} is neither an address with a port from 1 to 65535, such as \"127.0.0.1:6379\", nor \
+             the absolute path of a socket",
+            config.server
+        );
+        return Err(("server", message));
+    }
+    if config.user.is_some() && config.password_file.is_none() {
+        return Err(("user", "needs password_file beside it".to_owned()));
+    }
+    Ok(())
+}
+
 /// Starts to ask in a thread of its own.
 ///
 /// # Errors
@@ -104,16 +129,7 @@ pub fn open(
     stopwatch: Stopwatch,
 ) -> Result<Polled, SourceError> {
     let name = format!("redis {}", config.server);
-    if !config.server.starts_with('/') && !config.server.contains(':') {
-        return Err(SourceError::new(
-            &name,
-            "server is neither an address with a port such as \"127.0.0.1:6379\" nor the absolute path \
-             of a socket",
-        ));
-    }
-    if config.user.is_some() && config.password_file.is_none() {
-        return Err(SourceError::new(&name, "user needs password_file beside it"));
-    }
+    check(config).map_err(|(key, message)| SourceError::new(&name, format!("{key}: {message}")))?;
     let interval = interval(&name, config.interval, period)?;
     at_least(&name, "timeout", config.timeout, Seconds(0.001))?;
     let differences = Differences::new(&name);

@@ -90,6 +90,26 @@ struct Page {
     frozen: Frozen,
 }
 
+/// Checks the keys that do not need the host.
+///
+/// # Errors
+/// The key, and what is allowed.
+pub(super) fn check(config: &Config) -> Result<(), (&'static str, String)> {
+    url::parse(&config.url).map_err(|message| ("url", message))?;
+    if !is_metric_name(&config.metric) {
+        return Err(("metric", format!("{:?} is not a metric name", config.metric)));
+    }
+    for part in ["_bucket", "_sum", "_count"] {
+        if let Some(metric) = config.metric.strip_suffix(part) {
+            return Err(("metric", format!("leave {part} out: metric = {metric:?}")));
+        }
+    }
+    if config.labels.contains_key("le") {
+        return Err(("labels", "cannot choose buckets (\"le\"); leave it out".to_owned()));
+    }
+    Ok(())
+}
+
 /// Starts to read the page in a thread of its own.
 ///
 /// # Errors
@@ -98,18 +118,8 @@ struct Page {
 pub fn open(config: &Config, period: Seconds, stopwatch: Stopwatch) -> Result<Polled, SourceError> {
     let name = format!("prometheus {} {}", config.url, config.metric);
     let refused = |message: String| SourceError::new(&name, message);
+    check(config).map_err(|(key, message)| refused(format!("{key}: {message}")))?;
     let url = url::parse(&config.url).map_err(refused)?;
-    if !is_metric_name(&config.metric) {
-        return Err(refused(format!("metric = {:?} is not a metric name", config.metric)));
-    }
-    for part in ["_bucket", "_sum", "_count"] {
-        if let Some(metric) = config.metric.strip_suffix(part) {
-            return Err(refused(format!("leave {part} out: metric = {metric:?}")));
-        }
-    }
-    if config.labels.contains_key("le") {
-        return Err(refused("labels cannot choose buckets (\"le\"); leave it out".to_owned()));
-    }
     let interval = interval(&name, config.interval, period)?;
     let timeout = at_least(&name, "timeout", config.timeout, Seconds(0.001))?;
     let timeout = Duration::try_from_secs_f64(timeout.0.min(60.0)).unwrap_or(Duration::MAX);

@@ -19,7 +19,7 @@ pub struct Url {
 /// Says what is wrong and what is allowed.
 pub fn parse(text: &str) -> Result<Url, String> {
     let refused = |why: &str| {
-        Err(format!("url = {text:?} {why}; write for example \"http://127.0.0.1:9100/metrics\""))
+        Err(format!("{text:?} {why}; write for example \"http://127.0.0.1:9100/metrics\""))
     };
     if text.starts_with("https://") {
         return refused(
