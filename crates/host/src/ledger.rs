@@ -1,6 +1,7 @@
 //! Energy since the start: according to the meter, if there is one, and to the model.
 
 use crate::price::{Price, SavedYear};
+use crate::read_text;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use wattio_governor::journal::WindowPower;
@@ -75,7 +76,7 @@ pub fn power_model(name: &str, config: &Path) -> Result<PowerModel, String> {
         return PowerModel::from_toml(ASSUMED_POWER_MODEL).map_err(|error| at(&error));
     }
     let path = config.parent().unwrap_or(Path::new("")).join(name);
-    let text = std::fs::read_to_string(path).map_err(|error| at(&error))?;
+    let text = read_text(&path).map_err(|error| at(&error))?;
     PowerModel::from_toml(&text).map_err(|error| at(&error))
 }
 

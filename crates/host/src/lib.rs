@@ -4,6 +4,7 @@
 mod kept_files;
 mod root;
 mod stopwatch;
+mod text_file;
 
 pub mod clock;
 pub mod config;
@@ -28,4 +29,5 @@ pub use config::DaemonConfig;
 pub use machine::LinuxMachine;
 pub use root::Root;
 pub use stopwatch::{Stopwatch, stopwatch};
+pub use text_file::read_text;
 pub use topology::Topology;

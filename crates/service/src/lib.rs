@@ -6,6 +6,7 @@
 //! handed to the loop as a [`ServiceRequest`]. What a status holds is the [`Program`]'s.
 
 mod app_state;
+pub mod arguments;
 pub mod cli;
 pub mod client;
 mod events;

@@ -1,6 +1,7 @@
 //! Checks a volume that is not being served: reads everything and changes nothing.
 
 use crate::device::{Access, Device, DeviceError, PATIENCE};
+use crate::open::is_wrong_device;
 use std::path::PathBuf;
 use thiserror::Error;
 use wattio_volume::{
@@ -17,6 +18,17 @@ pub enum CheckError {
     /// It cannot be opened.
     #[error(transparent)]
     Volume(#[from] OpenError),
+}
+
+impl CheckError {
+    /// Whether what was named is not the volume that it was taken for.
+    #[must_use]
+    pub fn is_bad_input(&self) -> bool {
+        match self {
+            Self::Device(error) => error.is_bad_input() || error.is_missing(),
+            Self::Volume(error) => is_wrong_device(error),
+        }
+    }
 }
 
 /// What was found.

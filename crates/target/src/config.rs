@@ -27,7 +27,7 @@ pub const CACHE_BYTES: u64 = 256 << 20;
 /// Memory for what is written, where nothing else is said.
 const WRITE_BUFFER_BYTES: u64 = 16 << 20;
 /// Operations that a volume's devices may be given at once.
-const DEVICE_DEPTH_MAX: usize = 4096;
+pub const DEVICE_DEPTH_MAX: usize = 4096;
 /// Reactors that there may be.
 pub const REACTORS_MAX: usize = 64;
 /// Volumes that one target may serve.
@@ -223,7 +223,8 @@ impl<'de> Deserialize<'de> for Listen {
             tcp.map(|tcp| Self(Address::Tcp(tcp))).ok_or_else(|| {
                 format!(
                     "{text:?} is neither \"unix:\" with an absolute path nor \"tcp:\" with an \
-                     address and a port, such as \"tcp:127.0.0.1:10809\", nor \"systemd\""
+                     IP address and a port from 0 (any free one) to 65535, such as \
+                     \"tcp:127.0.0.1:10809\", nor \"systemd\""
                 )
             })
         })
@@ -257,7 +258,7 @@ impl IdleConfig {
             ("poll", _) => Ok(Self(Idle::Poll)),
             (_, Some(span)) => Ok(Self(Idle::Spin(span))),
             _ => Err(format!(
-                "{text:?} is none of \"block\", \"spin 20 us\" (up to 1 s) and \"poll\""
+                "{text:?} is not one of \"block\", \"spin 20 us\" (up to 1 s) and \"poll\""
             )),
         }
     }
@@ -310,6 +311,10 @@ impl Config {
         check_name(&self.name)?;
         self.policy.check()?;
         self.service.check()?;
+        let shared = "is an address of listen, too: clients and commands need a socket each";
+        let is_shared =
+            self.listen.iter().any(|one| one.0 == Address::Unix(self.service.socket.clone()));
+        require(!is_shared, "service.socket", shared)?;
         self.layout().map_err(|error| DescriptionError::Value {
             key: error.key.to_owned(),
             message: error.to_string(),

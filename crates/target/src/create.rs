@@ -1,6 +1,7 @@
 //! Makes volumes.
 
 use crate::device::{Access, Device, DeviceError, is_blank};
+use crate::open::is_wrong_device;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -46,6 +47,19 @@ pub enum CreateError {
     Random(io::Error),
 }
 
+impl CreateError {
+    /// Whether what was asked for cannot be done, however often it is tried.
+    #[must_use]
+    pub fn is_bad_input(&self) -> bool {
+        match self {
+            Self::Device(error) => error.is_bad_input() || error.is_missing(),
+            Self::Volume(error) => is_wrong_device(error),
+            Self::Sizes(_) => true,
+            Self::Random(_) => false,
+        }
+    }
+}
+
 /// What was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Made {
@@ -63,7 +77,7 @@ pub fn make(plan: &Plan) -> Result<Made, CreateError> {
     let segment_blocks = segment_blocks(plan.segment_bytes)?;
     if let Some(size) = plan.size_bytes.filter(|size| !size.is_multiple_of(BLOCK_BYTES)) {
         let below = Bytes((size / BLOCK_BYTES * BLOCK_BYTES) as f64);
-        let message = format!("a size of {size} bytes is no multiple of 4096; {below} is");
+        let message = format!("a size of {size} bytes is not a multiple of 4096; {below} is");
         return Err(CreateError::Sizes(message));
     }
     let mut devices = Vec::new();
@@ -253,7 +267,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("disk");
         for (plan, says) in [
-            (plan(path.clone(), Some(4097)), "4097 bytes is no multiple of 4096; 4 KiB is"),
+            (plan(path.clone(), Some(4097)), "4097 bytes is not a multiple of 4096; 4 KiB is"),
             (plan(path.clone(), None), "needs a --size"),
             (
                 Plan { segment_bytes: 5000, ..plan(path.clone(), Some(1 << 20)) },

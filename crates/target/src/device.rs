@@ -5,7 +5,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, SeekFrom};
+use std::io::{self, ErrorKind, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -66,6 +66,24 @@ pub enum DeviceError {
         /// What is needed.
         needed: u64,
     },
+}
+
+impl DeviceError {
+    /// Whether what was named can be no device of a volume, however often it is tried.
+    #[must_use]
+    pub const fn is_bad_input(&self) -> bool {
+        matches!(self, Self::Kind(_) | Self::Occupied { .. } | Self::TooSmall { .. })
+    }
+
+    /// Whether nothing is there: a wrong path, or a device that comes later.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        let Self::System { error, .. } = self else { return false };
+        matches!(
+            error.kind(),
+            ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename
+        )
+    }
 }
 
 /// How a device is opened.

@@ -16,6 +16,19 @@ pub(crate) struct Opened {
     pub(crate) opening: Opening,
 }
 
+/// Whether the devices that were named are not those of a volume that can be opened so, however
+/// often it is tried.
+#[must_use]
+pub(crate) const fn is_wrong_device(error: &OpenError) -> bool {
+    matches!(
+        error,
+        OpenError::NoVolume(_)
+            | OpenError::Version { .. }
+            | OpenError::Mixed { .. }
+            | OpenError::Memory { .. }
+    )
+}
+
 /// Opens a volume, recovers it if need be, and begins to fill a device that does not count.
 pub(crate) fn open_volume(wanted: &Volume) -> Result<Opened, ServerError> {
     let began = Instant::now();

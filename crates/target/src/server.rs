@@ -5,7 +5,7 @@ use crate::frequency::stay_on;
 use crate::handle::Handle;
 use crate::log::{Priority, counted, log};
 use crate::normal::Offer;
-use crate::open::{Opened, open_volume};
+use crate::open::{Opened, is_wrong_device, open_volume};
 use crate::reactor::link::{self, Link};
 use crate::reactor::{Halt, Idle, Owned, Parts, Reactor, Shared};
 use crate::sockets::{Address, ListenError, Listening};
@@ -126,7 +126,16 @@ impl ServerError {
     /// Whether what was asked for does not fit, however often it is tried.
     #[must_use]
     pub const fn is_bad_input(&self) -> bool {
-        matches!(self, Self::Export(_) | Self::Tls(_) | Self::Same { .. } | Self::Surplus { .. })
+        match self {
+            Self::Device(error) => error.is_bad_input(),
+            Self::Volume { error, .. } => is_wrong_device(error),
+            Self::Export(_)
+            | Self::Tls(_)
+            | Self::Same { .. }
+            | Self::Surplus { .. }
+            | Self::Foreign(_) => true,
+            Self::Listen(_) | Self::NotClosed(_) | Self::Reactor { .. } => false,
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use crate::status_text::one_line;
 use crate::watchdog::Watchdog;
 use anyhow::{Context, Result, anyhow};
 use sd_notify::NotifyState;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -23,7 +24,7 @@ use wattio_host::clock::HostClock;
 use wattio_host::config::Application;
 use wattio_host::facts::{self, RunFacts};
 use wattio_host::lock::Lock;
-use wattio_host::{Root, Topology, programs, trust};
+use wattio_host::{Root, Topology, programs, read_text, trust};
 use wattio_service::inbox::{Inbox, Message};
 use wattio_service::log::counted;
 use wattio_service::{Program, Service, ServiceRequest};
@@ -216,8 +217,11 @@ fn warn_of_others(root: &Root) {
 pub fn read(path: &std::path::Path) -> Result<Source> {
     let at = |what: &dyn std::fmt::Display| BadInput::new(format!("{}: {what}", path.display()));
     detail(|| format!("reads {}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        at(&format!("{error}; packaging/examples has configurations to begin with"))
+    let text = read_text(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => {
+            at(&format!("{error}; packaging/examples has configurations to begin with"))
+        }
+        _ => at(&error),
     })?;
     let config = wattio_host::DaemonConfig::from_toml(&text).map_err(|error| at(&error))?;
     Ok(Source { config, text, path: path.to_owned() })

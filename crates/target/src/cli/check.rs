@@ -6,12 +6,12 @@ use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use wattio_target::check::{CheckError, check};
+use wattio_target::check::check;
 use wattio_target::config::Config;
 use wattio_target::log::{counted, printable_line};
 use wattio_target::tls::Identity;
 use wattio_units::Bytes;
-use wattio_volume::{BLOCK_BYTES, CheckReport, Compression, OpenError, OpenOptions};
+use wattio_volume::{BLOCK_BYTES, CheckReport, Compression, OpenOptions};
 
 /// What is checked.
 #[derive(Debug, Args)]
@@ -39,7 +39,7 @@ impl Check {
         if let [path] = &self.path[..]
             && path.extension().is_some_and(|extension| extension == "toml")
         {
-            let config = read_config(path)?;
+            let (config, _) = read_config(path)?;
             check_files(&config).map_err(|what| BadInput(format!("{}: {what}", path.display())))?;
             say(&format!(
                 "{}: ok: {}, {}",
@@ -54,11 +54,10 @@ impl Check {
             accept_missing: self.accept_missing,
             accept_loss: false,
         };
-        let found = check(&self.path, &options, |_, _| {}).map_err(|error| match error {
-            CheckError::Volume(OpenError::NoVolume(_) | OpenError::Memory { .. }) => {
-                anyhow::Error::from(BadInput(error.to_string()))
-            }
-            _ => error.into(),
+        let found = check(&self.path, &options, |_, _| {});
+        let found = found.map_err(|error| match error.is_bad_input() {
+            true => anyhow::Error::from(BadInput(error.to_string())),
+            false => error.into(),
         })?;
         let amount = |blocks: u64| Bytes((blocks * BLOCK_BYTES) as f64);
         let report = &found.report;

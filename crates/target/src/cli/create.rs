@@ -5,6 +5,7 @@ use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use wattio_service::arguments::share;
 use wattio_target::create::{Plan, make};
 use wattio_units::Bytes;
 use wattio_volume::{BLOCK_BYTES, Compression};
@@ -30,7 +31,7 @@ pub struct Create {
     segment_size: u64,
     /// The share of segments that stays free when all of the volume is written, such as 0.1. The
     /// smaller it is, the more garbage collection writes. Default: a little more than a fifth.
-    #[arg(long, value_name = "SHARE", requires = "size")]
+    #[arg(long, value_name = "SHARE", value_parser = share, requires = "size")]
     spare: Option<f64>,
     /// How to compress each block's data, if that makes it smaller: `lz4` or `none`. This cannot be
     /// changed later. Versions of wattio without compression refuse a compressed volume.
@@ -74,6 +75,6 @@ impl Create {
 /// A way to compress, by its name.
 fn compression(text: &str) -> Result<Compression, String> {
     let known = Compression::ALL.into_iter().find(|known| known.name() == text);
-    let names = Compression::ALL.map(Compression::name).join("`, `");
-    known.ok_or_else(|| format!("allowed is `{names}`"))
+    let names = Compression::ALL.map(Compression::name).join(", ");
+    known.ok_or_else(|| format!("{text:?} is not a way to compress; allowed: {names}"))
 }

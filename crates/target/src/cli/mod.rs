@@ -11,10 +11,11 @@ use clap::{CommandFactory, Parser, Subcommand};
 use std::path::Path;
 use std::process::ExitCode;
 use thiserror::Error;
+use wattio_host::read_text;
+use wattio_service::arguments::arguments;
 use wattio_service::cli::{complete, say};
 use wattio_target::config::Config;
 use wattio_target::create::CreateError;
-use wattio_target::device::DeviceError;
 use wattio_target::log::complain;
 
 /// A crash-safe block server over NBD.
@@ -77,7 +78,10 @@ struct BadInput(String);
 
 /// Parses the arguments and runs the command.
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match arguments::<Arguments>() {
+        Ok(arguments) => arguments,
+        Err(code) => return code,
+    };
     let done = match arguments.command {
         Command::Create(command) => command.run(),
         Command::Serve(command) => command.run(),
@@ -100,32 +104,32 @@ pub fn main() -> ExitCode {
 fn bytes(text: &str) -> Result<u64, String> {
     let bytes: wattio_units::Bytes = text.parse().map_err(|error| format!("{error}"))?;
     if bytes.0 < 1.0 || bytes.0 >= 2f64.powi(63) || bytes.0.fract() != 0.0 {
-        return Err(format!("{text:?} is not a number of bytes from 1 B on"));
+        return Err(format!("{text:?} is not a whole number of bytes; allowed: 1 B or more"));
     }
     Ok(bytes.0 as u64)
 }
 
-/// The same, or nothing.
+/// Memory, as clap reads it: what a configuration may say, too.
 fn bytes_or_none(text: &str) -> Result<u64, String> {
-    match text.parse() {
-        Ok(wattio_units::Bytes(0.0)) => Ok(0),
-        _ => bytes(text),
+    match text.parse::<wattio_units::Bytes>().map_err(|error| error.to_string())?.0 {
+        0.0 => Ok(0),
+        found if (1.0..=f64::from(1 << 20) * f64::from(1 << 20)).contains(&found) => bytes(text),
+        _ => Err(format!("{text:?} is not within what is allowed: 0 B to 1 TiB")),
     }
 }
 
 /// What users gave wrongly when they make a volume or change its size.
 fn of_sizes(error: CreateError) -> anyhow::Error {
-    match error {
-        CreateError::Sizes(_) | CreateError::Device(DeviceError::Occupied { .. }) => {
-            BadInput(error.to_string()).into()
-        }
-        _ => error.into(),
+    match error.is_bad_input() {
+        true => BadInput(error.to_string()).into(),
+        false => error.into(),
     }
 }
 
-/// A configuration from a file.
-fn read_config(path: &Path) -> Result<Config, BadInput> {
+/// A configuration from a file, and the text of the file.
+fn read_config(path: &Path) -> Result<(Config, String), BadInput> {
     let wrong = |error: &dyn std::fmt::Display| BadInput(format!("{}: {error}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
-    Config::from_toml(&text).map_err(|error| wrong(&error))
+    let text = read_text(path).map_err(|error| wrong(&error))?;
+    let config = Config::from_toml(&text).map_err(|error| wrong(&error))?;
+    Ok((config, text))
 }

@@ -6,6 +6,7 @@ use clap::Args;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use wattio_service::arguments::share;
 use wattio_service::client::ask;
 use wattio_target::config::SOCKET;
 use wattio_target::log::{counted, printable_line};
@@ -60,6 +61,7 @@ Examples:
   wattio-target tolerance 0.2      up to 20 % above the latency at full speed, from now on")]
 pub struct Tolerance {
     /// The new tolerance: 0.1 is 10 % above the latency at full speed.
+    #[arg(allow_negative_numbers = true, value_parser = share)]
     tolerance: f64,
     /// The target's control socket.
     #[arg(default_value = SOCKET)]

@@ -3,17 +3,22 @@
 use super::{BadInput, bytes, bytes_or_none, read_config};
 use anyhow::Result;
 use clap::Args;
+use std::ffi::OsStr;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use wattio_control::SettingError;
 use wattio_host::config::{PageTls, check_policy};
 use wattio_host::facts;
+use wattio_plant::DescriptionError;
+use wattio_service::arguments::{address, whole_number};
 use wattio_service::tls::Files;
 use wattio_service::{ServiceError, ServiceSettings};
 use wattio_target::activation;
-use wattio_target::config::{EXPORTS_MAX, IdleConfig, REACTORS_MAX, ServiceConfig};
+use wattio_target::config::{
+    DEVICE_DEPTH_MAX, EXPORTS_MAX, IdleConfig, REACTORS_MAX, ServiceConfig,
+};
 use wattio_target::frequency::FrequencyError;
 use wattio_target::plant::Layout;
 use wattio_target::reactor::Idle;
@@ -21,7 +26,7 @@ use wattio_target::run::{self, LawSettings, Options};
 use wattio_target::server::{ServerError, Settings, Volume};
 use wattio_target::sockets::{Address, ListenError};
 use wattio_target::volume::{DEVICE_DEPTH, Pace, VolumeMemory};
-use wattio_volume::OpenOptions;
+use wattio_volume::{OpenError, OpenOptions};
 
 /// What is served.
 #[derive(Debug, Args)]
@@ -49,13 +54,13 @@ pub struct Serve {
     #[arg(long)]
     unix: Vec<PathBuf>,
     /// An address with a port to listen on.
-    #[arg(long)]
+    #[arg(long, value_parser = address)]
     tcp: Vec<SocketAddr>,
     /// The number of threads that serve.
-    #[arg(long, default_value_t = 1, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=REACTORS_MAX as u64))]
+    #[arg(long, default_value_t = 1, value_parser = reactors)]
     reactors: usize,
     /// How many of the reactors (the last ones) serve volumes only.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = volume_reactors)]
     volume_reactors: usize,
     /// The law that decides how many reactors are on: native, pacer, foresight, ...
     #[arg(long, default_value = "native")]
@@ -64,7 +69,7 @@ pub struct Serve {
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     set: Vec<(String, wattio_control::Value)>,
     /// An address with a port for the page and the metrics, such as 127.0.0.1:9289.
-    #[arg(long)]
+    #[arg(long, value_parser = address)]
     page: Option<SocketAddr>,
     /// The control socket, for `status` and similar commands; with a configuration, its
     /// service.socket is used.
@@ -83,7 +88,7 @@ pub struct Serve {
     #[arg(long, value_parser = bytes_or_none, default_value = "256MiB")]
     cache: u64,
     /// The most operations that a volume's devices are given at once.
-    #[arg(long, default_value_t = DEVICE_DEPTH, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=4096))]
+    #[arg(long, default_value_t = DEVICE_DEPTH, value_parser = device_depth)]
     device_depth: usize,
     /// Memory for writes that are acknowledged before they are on the device, for each volume. As
     /// with a disk's write cache, a flush waits for them. 0B: acknowledge a write once it is on the
@@ -97,15 +102,30 @@ impl Serve {
         let options = self.options()?;
         match run::run(&options, activation::passed()?) {
             Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(error) if self.is_no_volume(&error) => {
+                let allowed = "allowed for --export: the path of a volume, as `wattio-target create` \
+                               makes it";
+                Err(BadInput(format!("{error}; {allowed}")).into())
+            }
             Err(error) if is_bad_input(&error) => Err(BadInput(error.to_string()).into()),
             Err(error) => Err(error),
         }
     }
 
+    /// Whether a command names what is not a volume. A device that a configuration names may come
+    /// later.
+    fn is_no_volume(&self, error: &anyhow::Error) -> bool {
+        self.file.is_none()
+            && match error.downcast_ref() {
+                Some(ServerError::Device(error)) => error.is_missing() || error.is_bad_input(),
+                Some(ServerError::Volume { error, .. }) => matches!(error, OpenError::NoVolume(_)),
+                _ => false,
+            }
+    }
+
     fn options(&self) -> Result<Options> {
         let Some(file) = &self.file else { return self.of_command() };
-        let config = read_config(file)?;
-        let text = std::fs::read_to_string(file)?;
+        let (config, text) = read_config(file)?;
         let ServiceConfig { listen, host_names, socket, socket_group, .. } = config.service.clone();
         let wrong = |error| BadInput(format!("service.socket_group: {error}"));
         let socket_group = socket_group.as_deref().map(facts::group_id).transpose();
@@ -130,13 +150,13 @@ impl Serve {
         let server = self.settings()?;
         let wrong = |error: &dyn std::fmt::Display| BadInput(error.to_string());
         let mut layout = Layout::new(self.reactors, self.volume_reactors, 1)
-            .map_err(|error| wrong(&format!("{}: {error}", error.key)))?;
+            .map_err(|error| wrong(&format!("--{}: {error}", error.key.replace('_', "-"))))?;
         layout.idle_cores_sleep = server.idle != Idle::Poll;
         let mut settings = wattio_control::Settings::new();
         for (name, value) in &self.set {
             settings.insert(name.clone(), value.clone());
         }
-        check_policy(&self.policy, &settings).map_err(|error| wrong(&error))?;
+        check_policy(&self.policy, &settings).map_err(|error| wrong(&of_option(&error)))?;
         let policy = (self.policy.clone(), settings);
         let (name, bounds) = ("target".to_owned(), Vec::new());
         let law = LawSettings { name, policy, bounds, layout, frequency: None, power_model: None };
@@ -160,23 +180,26 @@ impl Serve {
         if self.unix.is_empty() && self.tcp.is_empty() {
             return bad("nowhere to listen: give --unix SOCKET or --tcp ADDRESS:PORT");
         }
-        let name = |path: &PathBuf| match self.export.len() {
-            1 => String::new(),
-            _ => path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
-        };
-        let volume = |path: &PathBuf| Volume {
-            export: name(path),
-            devices: vec![path.clone()],
-            is_read_only: false,
-            open: OpenOptions {
-                map_bytes_max: self.map_memory,
-                accept_missing: false,
-                accept_loss: false,
-            },
+        if let Some(control) = self.control.as_ref().filter(|control| self.unix.contains(control)) {
+            let control = control.display();
+            let shared = "is also given as --unix: clients and commands need a socket each";
+            return bad(&format!("--control {control}: {shared}"));
+        }
+        let volume = |path: &PathBuf| {
+            Ok(Volume {
+                export: self.name_of(path)?,
+                devices: vec![path.clone()],
+                is_read_only: false,
+                open: OpenOptions {
+                    map_bytes_max: self.map_memory,
+                    accept_missing: false,
+                    accept_loss: false,
+                },
+            })
         };
         let unix = self.unix.iter().cloned().map(Address::Unix);
         Ok(Settings {
-            volumes: self.export.iter().map(volume).collect(),
+            volumes: self.export.iter().map(volume).collect::<Result<_, BadInput>>()?,
             listen: unix.chain(self.tcp.iter().copied().map(Address::Tcp)).collect(),
             reactors: self.reactors,
             cores: Vec::new(),
@@ -187,6 +210,22 @@ impl Serve {
                 scrub_period: Some(Duration::from_secs(7 * 86_400)),
                 device_depth: self.device_depth,
             },
+        })
+    }
+}
+
+impl Serve {
+    /// By which name clients ask for a volume of several.
+    fn name_of(&self, path: &Path) -> Result<String, BadInput> {
+        if self.export.len() == 1 {
+            return Ok(String::new());
+        }
+        let name = path.file_stem().and_then(OsStr::to_str).map(str::to_owned);
+        name.ok_or_else(|| {
+            BadInput(format!(
+                "--export {path:?}: among several volumes, each is called by its file's name, and this \
+                 path has none that is text in UTF-8; a configuration may name it otherwise"
+            ))
         })
     }
 }
@@ -204,9 +243,35 @@ fn is_bad_input(error: &anyhow::Error) -> bool {
     error.is::<SettingError>() || frequency || page || server || sockets
 }
 
+/// What is wrong with the law, with its option in place of the key.
+fn of_option(error: &DescriptionError) -> String {
+    let text = error.to_string();
+    match (text.strip_prefix("policy.name: "), text.strip_prefix("policy.settings.")) {
+        (Some(rest), _) => format!("--policy: {rest}"),
+        (_, Some(rest)) => format!("--set {rest}"),
+        _ => text,
+    }
+}
+
+/// The number of reactors, as clap reads it.
+fn reactors(text: &str) -> Result<usize, String> {
+    whole_number(text, 1..=REACTORS_MAX)
+}
+
+/// The number of those that serve volumes only, as clap reads it; at least one other is left.
+fn volume_reactors(text: &str) -> Result<usize, String> {
+    whole_number(text, 0..=REACTORS_MAX - 1)
+}
+
+/// The most operations at once, as clap reads it.
+fn device_depth(text: &str) -> Result<usize, String> {
+    whole_number(text, 1..=DEVICE_DEPTH_MAX)
+}
+
 /// A hyperparameter, as clap reads it.
 fn setting(text: &str) -> Result<(String, wattio_control::Value), String> {
-    let (name, value) = text.split_once('=').ok_or("it is not of the form NAME=VALUE")?;
+    let wrong = || format!("{text:?} is not of the form NAME=VALUE, such as plf=0.2");
+    let (name, value) = text.split_once('=').ok_or_else(wrong)?;
     let value = match (value.parse(), value.parse()) {
         (Ok(flag), _) => wattio_control::Value::Flag(flag),
         (_, Ok(number)) => wattio_control::Value::Number(number),

@@ -17,6 +17,50 @@ fn refused(devices: &[&Path], arguments: &[&str]) -> String {
     message
 }
 
+/// The exit code was that of a problem of the host, and some were served under an empty name.
+#[test]
+fn what_is_no_volume_is_bad_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(path("garbage"), [7; 20_000]).unwrap();
+    std::fs::create_dir(path("folder")).unwrap();
+    let (garbage, socket) = (path("garbage"), path("socket"));
+    for (export, says) in [
+        (path("nosuch"), "No such file or directory"),
+        (format!("name={garbage}"), "No such file or directory"),
+        (format!("{garbage}/x"), "Not a directory"),
+        (path("folder"), "is neither a file nor a block device"),
+        ("/dev/null".to_owned(), "is neither a file nor a block device"),
+        (garbage.clone(), "holds no volume"),
+    ] {
+        let told = refused(&[], &["--export", &export, "--unix", &socket]);
+        let allowed =
+            "allowed for --export: the path of a volume, as `wattio-target create` makes it";
+        assert!(told.contains(says) && told.contains(allowed), "{told}");
+        for command in [&["check", &export][..], &["resize", &export, "--size", "1GiB"]] {
+            let mut program = Command::new(env!("CARGO_BIN_EXE_wattio-target"));
+            let output = program.args(command).output().unwrap();
+            assert_eq!(output.status.code(), Some(2), "{command:?}: {output:?}");
+        }
+    }
+    let told = refused(&[], &["--export", "/", "--export", &garbage, "--unix", &socket]);
+    assert!(told.contains("--export \"/\": among several volumes"), "{told}");
+    let told = refused(&[], &["--export", &garbage, "--unix", &socket, "--control", &socket]);
+    assert!(told.contains("is also given as --unix"), "{told}");
+    // A device of a configuration may come later; one that is no volume stays so.
+    let config = path("target.toml");
+    for (device, code) in [(path("nosuch"), 1), (garbage, 2)] {
+        let text = format!(
+            "listen = [\"unix:{socket}\"]\n[service]\nlisten = \"off\"\nsocket = \"{socket}-control\"\n\
+             [[export]]\nname = \"a\"\ndevices = [{device:?}]\n"
+        );
+        std::fs::write(&config, text).unwrap();
+        let mut program = Command::new(env!("CARGO_BIN_EXE_wattio-target"));
+        let output = program.args(["serve", &config]).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+    }
+}
+
 /// They were opened first, recovered and all, and the exit code was that of a problem of the host.
 #[test]
 fn bad_input_is_told_before_volumes_are_opened() {

@@ -14,7 +14,7 @@ use wattio_units::Seconds;
 use wattiod::alternation::{Plan, SHARES, SHORTEST};
 use wattiod::daemon::Mode;
 use wattiod::govern::{Configured, Ended, Options, govern};
-use wattiod::log::{complain, log};
+use wattiod::log::{complain, log, printable_line};
 use wattiod::{state, status_text};
 
 /// Shadow mode.
@@ -34,8 +34,8 @@ pub struct Observe {
     #[arg(long, value_name = "DEVICE")]
     disk: Vec<String>,
     /// How long to run, such as "10 min"; default: until Ctrl-C.
-    #[arg(long)]
-    duration: Option<Seconds>,
+    #[arg(long, value_parser = duration)]
+    duration: Option<Duration>,
     /// The folder for results, which `wattio report` reads.
     #[arg(long, default_value = "results")]
     out: PathBuf,
@@ -60,8 +60,8 @@ pub struct Run {
     #[arg(default_value = CONFIG)]
     config: PathBuf,
     /// How long to run, such as "8 h"; default: until stopped.
-    #[arg(long)]
-    duration: Option<Seconds>,
+    #[arg(long, value_parser = duration)]
+    duration: Option<Duration>,
     /// Alternate between governing and full speed, this long each and in random order, and report
     /// what governing saves and costs here, with confidence intervals. At least 5 s.
     #[arg(long, value_name = "LENGTH", value_parser = stretch)]
@@ -102,13 +102,22 @@ impl Run {
     }
 }
 
+/// How long to run. What is longer than anybody can wait is for ever.
+fn duration(text: &str) -> Result<Duration, String> {
+    let span: Seconds = text.parse().map_err(|error| format!("{error}"))?;
+    if span.0 <= 0.0 {
+        return Err(format!("{text:?} is too short; allowed: above 0 s, such as \"10 min\""));
+    }
+    Ok(Duration::try_from_secs_f64(span.0).unwrap_or(Duration::MAX))
+}
+
 /// The length of a stretch.
 fn stretch(text: &str) -> Result<Duration, String> {
     let span: Seconds = text.parse().map_err(|error| format!("{error}"))?;
-    match Duration::try_from_secs_f64(span.0) {
-        Ok(span) if span >= SHORTEST => Ok(span),
-        _ => Err(format!("allowed: from {} s", SHORTEST.as_secs())),
+    if span.0 < SHORTEST.as_secs_f64() {
+        return Err(format!("{text:?} is too short; allowed: {} s or more", SHORTEST.as_secs()));
     }
+    Duration::try_from_secs_f64(span.0).map_err(|_| format!("{text:?} is too long"))
 }
 
 /// A share of time, such as "1 %" or 0.01.
@@ -120,24 +129,23 @@ fn share(text: &str) -> Result<f64, String> {
     };
     match found {
         Ok(share) if SHARES.contains(&share) => Ok(share),
-        _ => Err("allowed: 0.1% to 99.9%".to_owned()),
+        _ => Err(format!("{text:?} is not a share of the time; allowed: 0.1% to 99.9%")),
     }
 }
 
 fn options(
     mode: Mode,
     config: Configured,
-    duration: Option<Seconds>,
+    duration: Option<Duration>,
     results: Option<PathBuf>,
     root: Root,
 ) -> Options {
-    let span = |seconds: Seconds| Duration::try_from_secs_f64(seconds.0).unwrap_or(Duration::MAX);
     Options {
         mode,
         config,
         alternate: None,
         results,
-        duration: duration.map(span),
+        duration,
         root,
         show_progress: std::io::stderr().is_terminal(),
     }
@@ -149,7 +157,8 @@ fn finish(ended: &Ended, json: bool) -> Result<ExitCode> {
     } else {
         say(&status_text::verdict(&ended.status));
         for folder in &ended.folders {
-            say(&format!("results: {0}\nreport:  wattio report {0}", folder.display()));
+            let folder = printable_line(&folder.display().to_string());
+            say(&format!("results: {folder}\nreport:  wattio report {folder}"));
         }
     }
     let well = ended.restored.left.is_empty();

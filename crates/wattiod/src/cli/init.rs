@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use wattio_host::Root;
 use wattio_host::lock::Lock;
 use wattiod::assembly::BadInput;
-use wattiod::log::complain;
+use wattiod::log::{complain, printable_line};
 use wattiod::proposal::propose;
 
 /// A proposal.
@@ -81,7 +81,7 @@ impl Init {
 
 /// What to do with the file.
 fn next(path: &Path) -> String {
-    let path = path.display();
+    let path = printable_line(&path.display().to_string());
     format!(
         "wrote {path}; read it, then:\n\
          wattiod doctor {path}\n\

@@ -12,7 +12,7 @@ use wattio_host::processes::pollers::Threads;
 use wattio_units::Seconds;
 use wattiod::doctor::{examine, pollers};
 use wattiod::govern::read;
-use wattiod::log::complain;
+use wattiod::log::{complain, printable_line};
 
 /// How long threads are watched for polling.
 const POLLERS_WATCHED: Duration = Duration::from_secs(1);
@@ -53,7 +53,7 @@ impl Check {
             let found = json!({"file": self.config, "ok": true, "name": source.config.name});
             say(&found.to_string());
         } else {
-            say(&format!("{}: ok", self.config.display()));
+            say(&format!("{}: ok", printable_line(&self.config.display().to_string())));
             for group in source.config.fixed_groups() {
                 say(&format!(
                     "but group {group:?} has nothing to set: no core of it may leave, and there is no knob \

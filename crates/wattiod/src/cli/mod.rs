@@ -14,10 +14,11 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use wattio_governor::Severity;
-use wattio_host::Root;
 use wattio_host::config::ServiceConfig;
 use wattio_host::lock::LockError;
+use wattio_host::{Root, read_text};
 use wattio_plant::read_toml;
+use wattio_service::arguments::arguments;
 use wattio_service::cli::{complete, say};
 use wattiod::assembly::BadInput;
 use wattiod::log::{complain, log, tell_details};
@@ -90,9 +91,17 @@ enum Command {
 
 /// Parses the arguments and runs the command.
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match arguments::<Arguments>() {
+        Ok(arguments) => arguments,
+        Err(code) => return code,
+    };
     if arguments.verbose {
         tell_details();
+    }
+    if !arguments.root.is_dir() {
+        let root = arguments.root.display();
+        complain(&format!("--root {root}: is not a folder; allowed: one that is shaped like /"));
+        return ExitCode::from(2);
     }
     let root = Root::new(&arguments.root);
     let done = match &arguments.command {
@@ -154,7 +163,7 @@ struct Least {
 /// The path that a key of `[service]` names, if it is there; whatever else is wrong in the file.
 fn path_of(config: &Path, key: &str) -> io::Result<Option<PathBuf>> {
     let wrong = |message: String| io::Error::new(ErrorKind::InvalidData, message);
-    let text = std::fs::read_to_string(config)?;
+    let text = read_text(config)?;
     let least: Least = read_toml(&text).map_err(|error| wrong(error.to_string()))?;
     match least.service.get(key) {
         None => Ok(None),

@@ -6,9 +6,11 @@ use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use wattio_service::arguments::share;
 use wattio_service::client::ask;
 use wattiod::assembly::BadInput;
 use wattiod::control::{Answer, Request, Wattiod};
+use wattiod::log::printable_line;
 use wattiod::status;
 use wattiod::status_text;
 
@@ -43,7 +45,7 @@ pub struct Set {
     /// speed).
     name: String,
     /// The new value.
-    #[arg(allow_negative_numbers = true)]
+    #[arg(allow_negative_numbers = true, value_parser = share)]
     value: f64,
     /// Change one application only, if the daemon governs several; default: all.
     #[arg(long, value_name = "NAME")]
@@ -113,11 +115,6 @@ impl Set {
             ))
             .into());
         }
-        if !self.value.is_finite() {
-            return Err(
-                BadInput::new(format!("plf = {}: it is a number such as 0.1", self.value)).into()
-            );
-        }
         let (tolerance, application) = (self.value, self.application.clone());
         tell(self.socket.as_ref(), &Request::SetTolerance { tolerance, application })
     }
@@ -140,7 +137,7 @@ fn tell(given: Option<&PathBuf>, request: &Request) -> Result<ExitCode> {
     let socket = socket(given);
     match ask::<Wattiod>(&socket, request)? {
         Answer::Done { message } => {
-            say(&message);
+            say(&printable_line(&message));
             Ok(ExitCode::SUCCESS)
         }
         Answer::Refused { message } => Err(BadInput::new(message).into()),

@@ -13,7 +13,7 @@ use wattio_host::{Root, hold};
 use wattiod::assembly::BadInput;
 use wattiod::govern::read_trusted;
 use wattiod::keeper;
-use wattiod::log::log;
+use wattiod::log::{log, printable_line};
 use wattiod::state;
 
 /// A restore.
@@ -108,7 +108,8 @@ impl Restore {
             say(&object.to_string());
         } else if restored == Restored::default() {
             let none = if there { "" } else { ": there is no such folder" };
-            say(&format!("nothing to restore in {}{none}", folder.display()));
+            let folder = printable_line(&folder.display().to_string());
+            say(&format!("nothing to restore in {folder}{none}"));
         } else {
             state::describe(&restored).iter().for_each(|line| say(line));
         }

@@ -41,6 +41,7 @@ fn root_goes_by_nothing_that_others_may_write() {
         return;
     }
     let place = Place::measured();
+    fs::create_dir(place.path("root")).unwrap();
     let config = place.text("wattiod.toml");
     let set = |name: &str, mode| {
         fs::set_permissions(place.path(name), fs::Permissions::from_mode(mode)).unwrap();

@@ -11,6 +11,7 @@ fn where_nothing_was_changed_nothing_is_restored() {
     let state = place.text("state");
     let config = place.text("wattiod.toml");
     let root = place.text("root");
+    fs::create_dir(&root).unwrap();
     let restore = ["--root", &root, "restore", &config, "--state", &state];
     let (code, text, _) = said(&restore);
     assert!(code == 1 && text.contains("no such folder"), "a mistyped folder: {text}");
@@ -134,6 +135,7 @@ fn drives_come_last_and_each_is_given_its_time() {
 #[test]
 fn a_torn_snapshot_is_not_taken_for_nothing() {
     let place = Place::new(GOOD);
+    fs::create_dir_all(place.path("root")).unwrap();
     fs::create_dir(place.path("state")).unwrap();
     fs::write(place.path("state/snapshot.json"), "{\"saved\": [").unwrap();
     let config = place.text("wattiod.toml");

@@ -230,7 +230,7 @@ fn a_disk_is_watched_without_any_file() {
     let both = [&head[..], &["nas.toml", "--disk", "sda"]].concat();
     let (code, _, complaint) = said(&both);
     assert_eq!(code, 2, "{complaint}");
-    assert!(complaint.contains("cannot be used with"), "{complaint}");
+    assert!(complaint.contains("CONFIG cannot be used together with --disk"), "{complaint}");
 }
 
 #[test]
