@@ -49,6 +49,7 @@ impl Found {
         self.report.damaged_blocks == 0
             && self.report.damaged_on.iter().all(|&(_, blocks)| blocks == 0)
             && self.report.recovery.damaged_blocks == 0
+            && !self.report.recovery.superblock_lost
             && self.report.recovery.devices_out <= self.devices_left
     }
 }

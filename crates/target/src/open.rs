@@ -166,9 +166,13 @@ fn tell_recovery(export: &str, recovery: &Recovery, took: Duration) {
     }
 }
 
+/// What is told of a superblock that is lost.
+const SUPERBLOCK_LOST: &str = "neither copy of a superblock could be read: the volume was opened from the other one, and both \
+     are written again";
+
 /// What a recovery could not make good without anybody's notice.
 fn losses(recovery: &Recovery) -> Vec<String> {
-    let Recovery { damaged_blocks, resynced_blocks, devices_out, .. } = *recovery;
+    let Recovery { damaged_blocks, resynced_blocks, devices_out, superblock_lost, .. } = *recovery;
     let mut told = Vec::new();
     if damaged_blocks > 0 {
         let (is, them) = if damaged_blocks == 1 { ("is", "it") } else { ("are", "them") };
@@ -182,6 +186,9 @@ fn losses(recovery: &Recovery) -> Vec<String> {
     }
     if devices_out > 0 {
         told.push(format!("{} did not count", counted(devices_out.into(), "device")));
+    }
+    if superblock_lost {
+        told.push(SUPERBLOCK_LOST.into());
     }
     told
 }
@@ -201,6 +208,8 @@ mod tests {
             })
         };
         assert_eq!(told(0, 0, 0), [""; 0]);
+        let lost = Recovery { superblock_lost: true, ..Recovery::default() };
+        assert_eq!(losses(&lost), [SUPERBLOCK_LOST]);
         assert_eq!(
             told(1, 1, 1),
             [

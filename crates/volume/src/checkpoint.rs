@@ -8,8 +8,13 @@
 //!
 //! 1. remember where the log stands (`replay_from`), and which segments are empty;
 //! 2. write pages until none is left; remember where the log stands (`replay_until`);
-//! 3. flush; write the superblock in both copies of the other slot; flush;
-//! 4. the segments of step 1 are free.
+//! 3. flush; write the first copies of the superblock; flush;
+//! 4. the segments of step 1, and the area of the superblock before, are free; write the second
+//!    copies.
+//!
+//! The next superblock begins with a flush, so that one copy of each slot is always durable (see
+//! `format/superblock.rs`), though a checkpoint waits for two flushes only. The last one of a volume
+//! that is closed is followed by another one.
 
 use crate::devices::Part;
 use crate::format::{DeviceRole, Position, Superblock, encode_page};
@@ -59,6 +64,8 @@ struct UnderWay {
 struct Writing {
     superblock: Superblock,
     is_checkpoint: bool,
+    /// Devices that it is written to.
+    devices: Vec<u8>,
     /// Writes of copies that have not ended.
     copies: u32,
     stage: Stage,
@@ -67,8 +74,10 @@ struct Writing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     FlushBefore,
-    Copies,
+    FirstCopies,
     FlushAfter,
+    SecondCopies,
+    FlushLast,
 }
 
 impl Checkpoint {
@@ -101,12 +110,20 @@ impl Checkpoint {
         self.under_way.is_some() || self.superblock.is_some()
     }
 
+    /// A device is replaced: what is left of a superblock that is being written does not go to the new
+    /// one, for which it does not speak.
+    pub(crate) fn replaced(&mut self, device: u8) {
+        if let Some(writing) = &mut self.superblock {
+            writing.devices.retain(|&other| other != device);
+        }
+    }
+
     /// How far it is, for people.
     pub(crate) fn stage(&self) -> Option<&'static str> {
         Some(match self.superblock.as_ref().map(|writing| writing.stage) {
             Some(Stage::FlushBefore) => "flushing the map",
-            Some(Stage::Copies) => "writing the superblock",
-            Some(Stage::FlushAfter) => "flushing the superblock",
+            Some(Stage::FirstCopies | Stage::SecondCopies) => "writing the superblock",
+            Some(Stage::FlushAfter | Stage::FlushLast) => "flushing the superblock",
             None => self.under_way.as_ref().map(|_| "writing the map")?,
         })
     }
@@ -213,34 +230,48 @@ impl Volume {
 
     fn begin_superblock(&mut self, superblock: Superblock, is_checkpoint: bool) {
         let stage = Stage::FlushBefore;
-        self.checkpoint.superblock = Some(Writing { superblock, is_checkpoint, copies: 0, stage });
+        let devices = Vec::new();
+        self.checkpoint.superblock =
+            Some(Writing { superblock, is_checkpoint, devices, copies: 0, stage });
         self.flush(Waiting::Superblock);
     }
 
-    /// The flush that a superblock waited for is done: the one before it, or the one after it.
+    /// A flush that a superblock waited for is done.
     pub(crate) fn superblock_flushed(&mut self) {
         match self.checkpoint.superblock.as_ref().map(|writing| writing.stage) {
-            Some(Stage::FlushBefore) => self.write_copies(),
+            Some(Stage::FlushBefore) => self.begin_copies(),
             Some(Stage::FlushAfter) => self.superblock_durable(),
+            Some(Stage::FlushLast) => {
+                self.checkpoint.superblock = None;
+                self.write_superblock_if_needed();
+                if self.checkpoint.superblock.is_none() {
+                    self.checkpoint.closing = Closing::Closed;
+                }
+            }
             _ => {}
         }
     }
 
-    fn write_copies(&mut self) {
+    fn begin_copies(&mut self) {
         let roles = self.roles_to_write();
         let Some(writing) = &mut self.checkpoint.superblock else { return };
-        writing.stage = Stage::Copies;
         writing.superblock.number = self.superblock.number + 1;
-        writing.superblock.roles.clone_from(&roles);
-        let slot = (writing.superblock.number % 2) as usize;
-        for (device, role) in (0..).zip(&roles) {
-            if *role == DeviceRole::Out {
-                continue;
-            }
+        writing.devices = (0..roles.len() as u8).collect();
+        writing.superblock.roles = roles;
+        self.write_copies(0);
+    }
+
+    /// Writes the first copies, or the second ones.
+    fn write_copies(&mut self, copy: usize) {
+        let Some(writing) = &mut self.checkpoint.superblock else { return };
+        writing.stage = if copy == 0 { Stage::FirstCopies } else { Stage::SecondCopies };
+        let roles = self.devices.roles();
+        writing.devices.retain(|&device| roles[usize::from(device)] != DeviceRole::Out);
+        for &device in &writing.devices {
             let mut page = Pages::zeroed(1);
             Superblock { device, ..writing.superblock.clone() }.encode(page.block_mut(0));
             let part = Part::whole(page);
-            for offset in Geometry::superblock_offsets(slot) {
+            for offset in Geometry::superblock_copies(copy) {
                 writing.copies += 1;
                 self.devices.write_to(Purpose::Superblock, device, offset, vec![part.clone()]);
             }
@@ -255,17 +286,24 @@ impl Volume {
         }
         let Some(writing) = &mut self.checkpoint.superblock else { return };
         writing.copies -= 1;
-        if writing.copies == 0 {
-            writing.stage = Stage::FlushAfter;
-            self.flush(Waiting::Superblock);
+        if writing.copies > 0 {
+            return;
         }
+        let is_last = writing.superblock.is_clean && self.log.is_idle();
+        writing.stage = match writing.stage {
+            Stage::FirstCopies => Stage::FlushAfter,
+            _ if is_last => Stage::FlushLast,
+            _ => {
+                self.checkpoint.superblock = None;
+                return self.write_superblock_if_needed();
+            }
+        };
+        self.flush(Waiting::Superblock);
     }
 
     fn superblock_durable(&mut self) {
-        let Some(Writing { superblock, is_checkpoint, .. }) = self.checkpoint.superblock.take()
-        else {
-            return;
-        };
+        let Some(writing) = &self.checkpoint.superblock else { return };
+        let (superblock, is_checkpoint) = (writing.superblock.clone(), writing.is_checkpoint);
         self.roles_durable(&superblock.roles);
         self.superblock = superblock;
         if self.superblock.roles == self.roles_to_write() {
@@ -278,11 +316,8 @@ impl Volume {
             self.counters.checkpoints += 1;
             self.segments.end_checkpoint();
             self.checkpoint_ends();
-            if self.superblock.is_clean && self.log.is_idle() {
-                self.checkpoint.closing = Closing::Closed;
-            }
         }
-        self.write_superblock_if_needed();
+        self.write_copies(1);
     }
 
     /// Begins to close the volume: what was submitted is finished, then a checkpoint says that the
@@ -303,7 +338,9 @@ impl Volume {
 
     /// Goes on with closing.
     pub(crate) fn close_slice(&mut self) {
-        if self.checkpoint.closing == Closing::Wanted && self.log.is_idle() {
+        let writing = self.checkpoint.superblock.as_ref();
+        let is_last = writing.is_some_and(|writing| writing.superblock.is_clean);
+        if self.checkpoint.closing == Closing::Wanted && self.log.is_idle() && !is_last {
             self.begin_checkpoint();
         }
     }

@@ -48,6 +48,7 @@ pub fn create(
         replay_from: 0,
         replay_until: 0,
         positions: [position(0), position(1)],
+        is_in_both_slots: true,
     };
     let mut disks: Vec<(u8, &mut Box<dyn Disk>)> = (0..).zip(disks).collect();
     // What may look like a superblock of an earlier volume goes first.
@@ -56,8 +57,8 @@ pub fn create(
             disk.write_at(offset, &Pages::zeroed(1))
                 .map_err(cannot(*device, &***disk, "written"))?;
         }
-        disk.flush().map_err(cannot(*device, &***disk, "flushed"))?;
     }
+    flush(&mut disks)?;
     write_map(&mut disks, &superblock, &Map::new(geometry.blocks))?;
     write_superblock(&mut disks, &superblock)
 }
@@ -90,15 +91,37 @@ pub(crate) fn write_superblock(
     disks: &mut [(u8, &mut Box<dyn Disk>)],
     superblock: &Superblock,
 ) -> Result<(), OpenError> {
-    for (device, disk) in &mut *disks {
-        disk.flush().map_err(cannot(*device, &***disk, "flushed"))?;
-    }
-    for (device, disk) in &mut *disks {
-        let mut page = Pages::zeroed(1);
-        Superblock { device: *device, ..superblock.clone() }.encode(page.block_mut(0));
-        for offset in Geometry::superblock_offsets((superblock.number % 2) as usize) {
-            disk.write_at(offset, &page).map_err(cannot(*device, &***disk, "written"))?;
+    write_superblock_where(disks, superblock, |_, _, _| true)
+}
+
+/// The same in some of its places only, by device, slot and copy.
+pub(crate) fn write_superblock_where(
+    disks: &mut [(u8, &mut Box<dyn Disk>)],
+    superblock: &Superblock,
+    is_wanted: impl Fn(u8, usize, usize) -> bool,
+) -> Result<(), OpenError> {
+    flush(disks)?;
+    for copy in 0..2 {
+        let mut has_written = false;
+        for (device, disk) in &mut *disks {
+            let mut page = Pages::zeroed(1);
+            Superblock { device: *device, ..superblock.clone() }.encode(page.block_mut(0));
+            for (slot, offset) in Geometry::superblock_copies(copy).into_iter().enumerate() {
+                if is_wanted(*device, slot, copy) {
+                    disk.write_at(offset, &page).map_err(cannot(*device, &***disk, "written"))?;
+                    has_written = true;
+                }
+            }
         }
+        if has_written {
+            flush(disks)?;
+        }
+    }
+    Ok(())
+}
+
+fn flush(disks: &mut [(u8, &mut Box<dyn Disk>)]) -> Result<(), OpenError> {
+    for (device, disk) in disks {
         disk.flush().map_err(cannot(*device, &***disk, "flushed"))?;
     }
     Ok(())

@@ -121,6 +121,12 @@ pub enum OpenError {
         /// What is allowed.
         limit: u64,
     },
+    /// Neither copy of a superblock can be read, and the other one may be older.
+    #[error(
+        "neither copy of a superblock on {0} can be read, and the other one may be older: nobody \
+         knows what was written since; `accept_loss` serves what can be found from the older one"
+    )]
+    LostSuperblock(DeviceName),
     /// A page of the map is damaged on every device.
     #[error(
         "the map of blocks {first} to {last} is damaged: their data is lost; \

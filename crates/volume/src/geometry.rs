@@ -17,7 +17,7 @@ pub const SEGMENT_BLOCKS_MIN: u32 = 16;
 /// Segments that a location can tell apart.
 pub const SEGMENTS_MAX: u32 = 1 << 21;
 
-/// Where the copies of the superblocks lie, in bytes: a slot is written in two copies, far apart.
+/// Where the superblock lies, in bytes: two slots with two copies each, far apart.
 const SUPERBLOCKS: [[u64; 2]; 2] = [[0, 2 << 20], [1 << 20, 3 << 20]];
 /// Where the areas of the map begin.
 const AREAS: u64 = 4 << 20;
@@ -121,10 +121,16 @@ impl Geometry {
         self.map_pages() * PAGE_ENTRIES * 8
     }
 
-    /// Where a superblock lies: the copies of slot 0 or 1, in bytes.
+    /// Where the copies of slot 0 or 1 of the superblock lie, in bytes.
     #[must_use]
     pub const fn superblock_offsets(slot: usize) -> [u64; 2] {
         SUPERBLOCKS[slot]
+    }
+
+    /// Where the first copies of both slots lie, or the second ones, in bytes.
+    #[must_use]
+    pub(crate) fn superblock_copies(copy: usize) -> [u64; 2] {
+        SUPERBLOCKS.map(|slot| slot[copy])
     }
 
     /// Where page `page` of area 0 or 1 lies, in bytes.

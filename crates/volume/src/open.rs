@@ -6,7 +6,7 @@ use crate::entry::{Entry, Span};
 use crate::error::OpenError;
 use crate::format::{DeviceRole, Superblock, decode_page};
 use crate::geometry::{Geometry, PAGE_ENTRIES};
-use crate::identify::identify;
+use crate::identify::{Condition, Identified, identify};
 use crate::map::Map;
 use crate::replay::{Reader, Unsynced};
 use crate::segments::Segments;
@@ -42,6 +42,9 @@ pub struct Recovery {
     pub resynced_blocks: u64,
     /// Devices that the volume goes on without.
     pub devices_out: u8,
+    /// Whether neither copy of a superblock could be read on a device: opening the volume writes them
+    /// again.
+    pub superblock_lost: bool,
 }
 
 /// Disks that hold the volume as it should be, by number of device.
@@ -75,8 +78,18 @@ pub(crate) type Places = Vec<Option<usize>>;
 pub fn open(given: Vec<Box<dyn Disk>>, options: &OpenOptions) -> Result<Opened, OpenError> {
     let found = look(given, options, true)?;
     let Inspected {
-        mut superblock, mut map, mut segments, mut recovery, mut disks, places, ..
+        mut superblock,
+        mut map,
+        mut segments,
+        mut recovery,
+        mut disks,
+        places,
+        condition,
+        ..
     } = found;
+    while let Err(error) = condition.mend(&mut in_sync(&mut disks)) {
+        go_without(error, &mut superblock, &mut disks, options)?;
+    }
     if !recovery.was_clean {
         superblock.area = 1 - superblock.area;
         while let Err(error) = write_map(&mut in_sync(&mut disks), &superblock, &map) {
@@ -92,11 +105,11 @@ pub fn open(given: Vec<Box<dyn Disk>>, options: &OpenOptions) -> Result<Opened, 
     superblock.number += 1;
     superblock.epoch += 1;
     superblock.is_clean = false;
+    superblock.is_in_both_slots = true;
     while let Err(error) = write_superblock(&mut in_sync(&mut disks), &superblock) {
         go_without(error, &mut superblock, &mut disks, options)?;
-        // A device may have one of this number, which says that the one that failed counts; and the
-        // last superblock from before stays where it is, in the other slot.
-        superblock.number += 2;
+        // A device may have one of this number, which says that the one that failed counts.
+        superblock.number += 1;
     }
     recovery.devices_out = devices_out(&superblock);
     let volume = Volume::new(superblock, map, segments);
@@ -112,6 +125,7 @@ pub(crate) struct Inspected {
     pub(crate) recovery: Recovery,
     pub(crate) disks: Disks,
     pub(crate) places: Places,
+    pub(crate) condition: Condition,
     /// What is to be copied to devices that a crash kept it from.
     pub(crate) unsynced: Unsynced,
 }
@@ -130,13 +144,13 @@ fn look(
     options: &OpenOptions,
     repairs: bool,
 ) -> Result<Inspected, OpenError> {
-    let (mut superblock, mut disks, places) = identify(given, options)?;
+    let Identified { mut superblock, mut disks, places, condition } = identify(given, options)?;
     let needed = superblock.geometry.map_bytes();
     if needed > options.map_bytes_max {
         return Err(OpenError::Memory { needed, limit: options.map_bytes_max });
     }
     loop {
-        match recover(&superblock, &mut disks, options, repairs) {
+        match recover(&superblock, &condition, &mut disks, options, repairs) {
             Ok((superblock, map, segments, recovery, unsynced)) => {
                 return Ok(Inspected {
                     superblock,
@@ -145,6 +159,7 @@ fn look(
                     recovery,
                     disks,
                     places,
+                    condition,
                     unsynced,
                 });
             }
@@ -157,18 +172,22 @@ fn look(
 /// its segments, what was found, and what is to be copied.
 fn recover(
     from: &Superblock,
+    condition: &Condition,
     disks: &mut Disks,
     options: &OpenOptions,
     repairs: bool,
 ) -> Result<(Superblock, Map, Segments, Recovery, Unsynced), OpenError> {
     let geometry = from.geometry;
-    let (was_clean, devices_out) = (from.is_clean, devices_out(from));
-    let mut recovery = Recovery { was_clean, devices_out, ..Recovery::default() };
+    let (was_clean, superblock_lost) = (from.is_clean && condition.is_last, condition.has_lost);
+    let devices_out = devices_out(from);
+    let mut recovery = Recovery { was_clean, devices_out, superblock_lost, ..Recovery::default() };
     let mut in_sync = in_sync(disks);
     let mut map = load_map(&mut in_sync, from, options, &mut recovery)?;
-    let mut segments = Segments::new(&geometry, from.epoch + 1);
-    count_live(&map, &geometry, &mut segments);
     let mut superblock = from.clone();
+    // What a later opening wrote is of the next epoch; nothing of the one after that is there.
+    superblock.epoch += u64::from(!condition.is_last);
+    let mut segments = Segments::new(&geometry, superblock.epoch + 1);
+    count_live(&map, &geometry, &mut segments);
     let mut unsynced = Unsynced::default();
     if !was_clean {
         let reader = Reader::new(&mut in_sync, from, repairs);

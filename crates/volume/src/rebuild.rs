@@ -86,6 +86,7 @@ impl Volume {
             skipped: Vec::new(),
         });
         self.map.forget_areas();
+        self.checkpoint.replaced(device);
         self.checkpoint.roles_changed = true;
         self.write_superblock_if_needed();
         true

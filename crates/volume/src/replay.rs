@@ -6,6 +6,10 @@
 //! although a later header or the superblock says that it was durable, it was not torn by the crash
 //! but damaged later. A block that a device cannot read, while it reads others, counts as
 //! incomplete.
+//!
+//! A record is of the opening that the superblock is of. Where a later superblock may have been lost,
+//! it may also be of the opening after that, which went on where the log ended for it. Nothing of the
+//! earlier opening follows then.
 
 use crate::create::cannot;
 use crate::disk::{Copy, read_blocks};
@@ -17,6 +21,7 @@ use crate::map::Map;
 use crate::open::{InSync, OpenOptions, Recovery};
 use crate::segments::Segments;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::RangeInclusive;
 use wattio_pages::BLOCK;
 
 /// Blocks that are read at once.
@@ -61,10 +66,19 @@ struct StreamReader {
     peeked: Option<Found>,
 }
 
+impl StreamReader {
+    const fn new(at: Position) -> Self {
+        Self { at, peeked: None }
+    }
+}
+
 /// Reads the log, from where a superblock says that it goes on.
 pub(crate) struct Reader<'a, 'b> {
     disks: &'a mut InSync<'b>,
     superblock: &'a Superblock,
+    /// The opening that records are of, and the last one that they may be of.
+    epoch: u64,
+    last_epoch: u64,
     /// Whether records that only one device has whole are copied to the other.
     repairs: bool,
     resynced_blocks: u64,
@@ -85,6 +99,16 @@ fn next_record(
     streams: &mut [StreamReader; 2],
     sequence: u64,
 ) -> Result<Option<Found>, OpenError> {
+    if reader.epoch < reader.last_epoch {
+        let epoch = std::mem::replace(&mut reader.epoch, reader.last_epoch);
+        let mut later = streams.each_ref().map(|stream| StreamReader::new(stream.at));
+        let found = next_record(reader, &mut later, sequence)?;
+        if found.is_some() {
+            *streams = later;
+            return Ok(found);
+        }
+        reader.epoch = epoch;
+    }
     for stream in streams.iter_mut() {
         if stream.peeked.is_none() {
             stream.peeked = reader.peek(stream.at)?;
@@ -107,11 +131,20 @@ impl<'a, 'b> Reader<'a, 'b> {
         superblock: &'a Superblock,
         repairs: bool,
     ) -> Self {
-        Self { disks, superblock, repairs, resynced_blocks: 0, chunks: VecDeque::new() }
+        let epoch = superblock.epoch;
+        Self {
+            disks,
+            superblock,
+            epoch,
+            last_epoch: epoch,
+            repairs,
+            resynced_blocks: 0,
+            chunks: VecDeque::new(),
+        }
     }
 
-    /// Applies what the log holds after the checkpoint. `superblock` then says where it goes on. What
-    /// a crash kept from some devices comes back.
+    /// Applies what the log holds after the checkpoint, up to the opening that `superblock` is of, which
+    /// then says where the log goes on. What a crash kept from some devices comes back.
     pub(crate) fn replay(
         mut self,
         superblock: &mut Superblock,
@@ -121,7 +154,8 @@ impl<'a, 'b> Reader<'a, 'b> {
         recovery: &mut Recovery,
     ) -> Result<Unsynced, OpenError> {
         let from = self.superblock;
-        let mut streams = from.positions.map(|at| StreamReader { at, peeked: None });
+        self.last_epoch = superblock.epoch;
+        let mut streams = from.positions.map(StreamReader::new);
         let (mut sequence, mut found) = (from.replay_from, Vec::new());
         while let Some(next) = next_record(&mut self, &mut streams, sequence)? {
             found.push(next);
@@ -181,7 +215,7 @@ impl<'a, 'b> Reader<'a, 'b> {
         let header = headers.iter().flatten();
         let header = header
             .map(|copy| copy.pages.block(0))
-            .find_map(|block| self.decode(block, place, generation));
+            .find_map(|block| self.decode(block, place, generation, self.epoch..=self.epoch));
         let Some(header) = header else { return Ok(None) };
         let blocks = header.blocks() as usize;
         let copies = self.read_copies(place, blocks)?;
@@ -230,7 +264,9 @@ impl<'a, 'b> Reader<'a, 'b> {
                     copies.iter().flatten().flat_map(|it| (0..count).map(move |at| (it, at)))
                 {
                     let place = Place::new(segment, block + at);
-                    let header = self.decode(copy.pages.block(at as usize), place, generation);
+                    let (block, epochs) =
+                        (copy.pages.block(at as usize), self.epoch..=self.last_epoch);
+                    let header = self.decode(block, place, generation, epochs);
                     durable = durable.max(header.map_or(0, |header| header.durable));
                 }
             }
@@ -278,15 +314,21 @@ impl<'a, 'b> Reader<'a, 'b> {
     }
 
     /// The header in a block, if it can be the next one here.
-    fn decode(&self, block: &[u8; BLOCK], place: Place, generation: u64) -> Option<Header> {
-        let Superblock { volume, epoch, geometry, .. } = self.superblock;
+    fn decode(
+        &self,
+        block: &[u8; BLOCK],
+        place: Place,
+        generation: u64,
+        epochs: RangeInclusive<u64>,
+    ) -> Option<Header> {
+        let Superblock { volume, geometry, .. } = self.superblock;
         let header = Header::decode(block, *volume, place)?;
         let is_inside = |extent: &Extent| {
             let end = extent.lba.checked_add(u64::from(extent.blocks));
             end.is_some_and(|end| end <= geometry.blocks)
         };
         let is_next = header.generation == generation
-            && header.epoch == *epoch
+            && epochs.contains(&header.epoch)
             && place.block + header.blocks() <= geometry.segment_blocks
             && header.next.0 < geometry.segments
             && header.extents.iter().all(is_inside);

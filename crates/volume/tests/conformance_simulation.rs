@@ -50,6 +50,12 @@ fn damage_without_a_mirror_costs_the_blocks_it_hit_and_no_others() {
 
 #[test]
 #[ignore = "runs for minutes"]
+fn a_superblock_that_is_lost_costs_nothing() {
+    stories::superblocks_rot(seeds(300));
+}
+
+#[test]
+#[ignore = "runs for minutes"]
 fn a_disk_that_fails_ends_writes_and_loses_nothing_durable() {
     stories::dying_disk(seeds(200));
 }

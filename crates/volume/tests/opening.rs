@@ -2,7 +2,7 @@
 
 mod world;
 
-use wattio_pages::Pages;
+use wattio_pages::{BLOCK, Pages};
 use wattio_volume::{
     Compression, DeviceName, DeviceRole, Disk, Geometry, OpenError, OpenOptions, VolumeId, check,
     create, open, read_superblock, resize,
@@ -33,9 +33,11 @@ fn one_readable_copy_of_the_superblock_is_enough_and_none_is_no_volume() {
     let world = world(1);
     let disk = &world.disks[0];
     let newest = read_superblock(&mut disk.clone(), 0).expect("a volume");
-    let slot = (newest.number % 2) as usize;
-    overwrite(disk, Geometry::superblock_offsets(slot)[0], 7);
-    assert_eq!(read_superblock(&mut disk.clone(), 0).expect("the other copy"), newest);
+    let mut places: Vec<u64> = (0..2).flat_map(Geometry::superblock_offsets).collect();
+    for _ in 0..3 {
+        overwrite(disk, places.remove(1 % places.len()), 7);
+        assert_eq!(read_superblock(&mut disk.clone(), 0).expect("the other copies"), newest);
+    }
     (0..2).flat_map(Geometry::superblock_offsets).for_each(|at| overwrite(disk, at, 7));
     assert!(matches!(
         error(&world.disks, &OPTIONS),
@@ -45,6 +47,188 @@ fn one_readable_copy_of_the_superblock_is_enough_and_none_is_no_volume() {
         error(&[SimDisk::new(GEOMETRY.device_bytes())], &OPTIONS),
         OpenError::NoVolume(DeviceName { number: 0, .. })
     ));
+}
+
+/// Both copies of the newest superblock rotted, and the older one said that the volume was closed before
+/// it was last opened: what had been flushed since read as zeros, without a word.
+#[test]
+fn a_slot_of_which_both_copies_rot_costs_nothing_and_is_mended() {
+    for (slot, devices) in [(0, 1), (1, 1), (0, 2), (1, 2)] {
+        let mut world = world(devices);
+        world.write_now(1);
+        world.reopen();
+        world.write_now(2);
+        world.rot_superblock(devices - 1, slot);
+        let found = check(boxed(&world.disks), &OPTIONS, |_, _| ()).expect("the other slot");
+        assert!(found.recovery.superblock_lost && found.damaged_blocks == 0);
+        let opened = open(boxed(&world.disks), &OPTIONS).expect("the other slot");
+        assert!(opened.recovery.superblock_lost && !opened.recovery.was_clean);
+        world.volume = opened.volume;
+        assert!((1..3).all(|lba| world.read_now(lba, 1).expect("it")[0] != [0; BLOCK]));
+        // The other slot is not needed any more.
+        world.write_now(3);
+        world.rot_superblock(devices - 1, 1 - slot);
+        world.crash();
+        world.close_now();
+        let found = check(boxed(&world.disks), &OPTIONS, |_, _| ()).expect("a sound volume");
+        assert!(found.recovery.was_clean && !found.recovery.superblock_lost);
+        assert_eq!(found.damaged_blocks, 0);
+    }
+}
+
+/// Which of the four places for superblocks a device has as its newest one.
+fn places_with_newest(disk: &SimDisk) -> usize {
+    let newest = superblock_page(disk, newest_place(disk));
+    let places = (0..2).flat_map(Geometry::superblock_offsets);
+    places.filter(|&at| superblock_page(disk, at) == newest).count()
+}
+
+fn newest_place(disk: &SimDisk) -> u64 {
+    let newest = read_superblock(&mut disk.clone(), 0).expect("a volume");
+    let has_it = |at: &u64| {
+        let alone = disk.copy();
+        let others = (0..2).flat_map(Geometry::superblock_offsets).filter(|other| other != at);
+        others.for_each(|at| overwrite(&alone, at, 7));
+        read_superblock(&mut alone.clone(), 0).is_ok_and(|found| found == newest)
+    };
+    (0..2).flat_map(Geometry::superblock_offsets).find(has_it).expect("one of them")
+}
+
+fn superblock_page(disk: &SimDisk, offset: u64) -> Vec<u8> {
+    let mut page = Pages::zeroed(1);
+    disk.read(offset, &mut page).expect("a healthy disk");
+    page.as_bytes().to_vec()
+}
+
+#[test]
+fn a_copy_of_a_superblock_that_is_damaged_is_mended_without_a_word() {
+    for place in 0..4 {
+        for was_closed in [true, false] {
+            let mut world = world(1);
+            world.write_now(1);
+            if was_closed {
+                world.reopen();
+            }
+            overwrite(&world.disks[0], Geometry::superblock_offsets(place / 2)[place % 2], 7);
+            let opened = open(boxed(&world.disks), &OPTIONS).expect("three are left");
+            assert!(!opened.recovery.superblock_lost);
+            assert_eq!(places_with_newest(&world.disks[0]), 4);
+        }
+    }
+}
+
+/// A superblock as earlier versions wrote it, in one slot; `None`: nothing that can be read.
+fn old_slot(disk: &SimDisk, slot: usize, page: Option<&[u8]>) {
+    /// Where a superblock of one device says that it is in both slots: behind all else.
+    const MARK: usize = 145;
+    let mut page = page.map_or_else(|| vec![7; BLOCK], <[u8]>::to_vec);
+    if page.starts_with(b"WVOL") {
+        assert_eq!(std::mem::take(&mut page[MARK]), 1);
+        let crc = crc32c::crc32c(&page[8..]);
+        page[4..8].copy_from_slice(&crc.to_le_bytes());
+    }
+    disk.write_page(Geometry::superblock_offsets(slot), &page);
+}
+
+/// Earlier versions wrote a superblock to one slot only. If its other one is lost, nobody knows from
+/// what is left whether it was newer.
+#[test]
+fn a_lost_superblock_of_an_earlier_version_is_refused_and_what_can_be_found_is_served() {
+    let accepting = OpenOptions { accept_loss: true, ..OPTIONS };
+    for is_newest_lost in [true, false] {
+        let mut world = world(1);
+        let disk = world.disks[0].clone();
+        (0..200).for_each(|_| world.step());
+        // The end of one opening, and the next one.
+        world.settle();
+        world.close_now();
+        let closed = superblock_page(&disk, 0);
+        let found = open(boxed(&world.disks), &OPTIONS).expect("a volume");
+        world.volume = found.volume;
+        let opened = superblock_page(&disk, 0);
+        let number = read_superblock(&mut disk.clone(), 0).expect("a volume").number as usize;
+        for lba in 10..20 {
+            world.write_now(lba);
+        }
+        let newest = Some(&opened[..]).filter(|_| !is_newest_lost);
+        let older = Some(&closed[..]).filter(|_| is_newest_lost);
+        old_slot(&disk, number % 2, newest);
+        old_slot(&disk, 1 - number % 2, older);
+        let looked = check(boxed(&world.disks), &OPTIONS, |_, _| ()).map(|_| ());
+        for refused in [looked, Err(error(&world.disks, &OPTIONS))] {
+            let refused = refused.expect_err("it may be newer").to_string();
+            let says = "neither copy of a superblock on device 0 can be read, and the other one";
+            assert!(refused.starts_with(says), "{refused}");
+        }
+        // All of it is in the log, though of a later opening than the superblock is.
+        let opened = open(boxed(&world.disks), &accepting).expect("the loss is accepted");
+        assert!(opened.recovery.superblock_lost && !opened.recovery.was_clean);
+        assert_eq!(opened.recovery.records, 10);
+        world.volume = opened.volume;
+        world.check_all();
+        // It is whole again, and what is written now is not taken for what was written then.
+        world.write_now(10);
+        world.crash();
+        assert_eq!(places_with_newest(&disk), 4);
+    }
+}
+
+/// What is found after an opening that is lost may have a hole: nobody is told that this is all.
+#[test]
+fn a_log_of_a_lost_opening_that_is_damaged_is_told_from_its_end() {
+    let mut world = world(1);
+    let disk = world.disks[0].clone();
+    world.write_now(1);
+    world.close_now();
+    let closed = superblock_page(&disk, 0);
+    let number = read_superblock(&mut disk.clone(), 0).expect("a volume").number as usize;
+    world.volume = open(boxed(&world.disks), &OPTIONS).expect("a volume").volume;
+    let first = read_superblock(&mut disk.clone(), 0).expect("a volume").positions[0];
+    (2..5).for_each(|lba| world.write_now(lba));
+    overwrite(&disk, GEOMETRY.block_offset(first.segment, first.block), 7);
+    // Both as this version writes them, but for the lost one.
+    disk.write_page(Geometry::superblock_offsets(number % 2), &closed);
+    Geometry::superblock_offsets(1 - number % 2).iter().for_each(|&at| overwrite(&disk, at, 7));
+    let refused = error(&world.disks, &OPTIONS);
+    assert!(matches!(refused, OpenError::DamagedLog { .. }), "{refused}");
+}
+
+/// Earlier versions left the second slot blank until a volume was first opened.
+#[test]
+fn a_volume_that_an_earlier_version_made_is_opened_for_the_first_time() {
+    for was_opened in [false, true] {
+        let mut world = world(1);
+        let disk = SimDisk::new(GEOMETRY.device_bytes());
+        let disks = [disk.clone()];
+        create(&mut boxed(&disks), VolumeId([5; 16]), GEOMETRY, Compression::None).expect("new");
+        let made = superblock_page(&disk, 0);
+        if was_opened {
+            world.disks = disks.to_vec();
+            world.volume = open(boxed(&disks), &OPTIONS).expect("a new volume").volume;
+            (2..5).for_each(|lba| world.write_now(lba));
+        }
+        old_slot(&disk, 0, Some(&made));
+        Geometry::superblock_offsets(1).iter().for_each(|&at| overwrite(&disk, at, 0));
+        let opened = open(boxed(&disks), &OPTIONS).expect("a volume");
+        let records = if was_opened { 3 } else { 0 };
+        assert_eq!((opened.recovery.records, opened.recovery.superblock_lost), (records, false));
+    }
+}
+
+#[test]
+fn a_superblock_that_another_device_has_is_written_again() {
+    let mut world = world(2);
+    (0..300).for_each(|_| world.step());
+    world.settle();
+    for slot in 0..2 {
+        world.rot_superblock(1, slot);
+        let strict = OpenOptions { accept_missing: false, ..OPTIONS };
+        let opened = open(boxed(&world.disks), &strict).expect("the other one has both");
+        assert_eq!(opened.volume.roles(), [DeviceRole::InSync; 2]);
+        world.volume = opened.volume;
+        world.check_all();
+        assert_eq!(world.disks.iter().map(places_with_newest).sum::<usize>(), 8);
+    }
 }
 
 #[test]

@@ -36,6 +36,11 @@ fn damage_without_a_mirror_costs_the_blocks_it_hit_and_no_others() {
 }
 
 #[test]
+fn a_superblock_that_is_lost_costs_nothing() {
+    stories::superblocks_rot(0..24);
+}
+
+#[test]
 fn a_disk_that_fails_ends_writes_and_loses_nothing_durable() {
     stories::dying_disk(0..12);
 }

@@ -146,7 +146,7 @@ fn clients_need_not_wait_for_checkpoints_where_there_is_room_for_what_they_write
     // The first time nobody could know; it says what it waits for.
     let volume = &timed.volume;
     assert!(volume.starved().unwrap() > Duration::from_secs(1), "{:?}", volume.counters());
-    assert_eq!(volume.checkpoint_stage(), Some("flushing the superblock"));
+    assert_eq!(volume.checkpoint_stage(), Some("flushing the map"));
     let (what, span) = volume.oldest_operation().unwrap();
     assert_eq!(what, "flush");
     assert!(span > Duration::from_secs(5) && span < timed.flush, "{span:?}");

@@ -118,6 +118,10 @@ impl Check {
                 ),
             ),
             (
+                u64::from(report.recovery.superblock_lost),
+                "neither copy of a superblock can be read: the next start writes both again".into(),
+            ),
+            (
                 u64::from(report.recovery.devices_out),
                 format!("left out: {}", self.left_out(report)),
             ),

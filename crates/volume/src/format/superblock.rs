@@ -1,4 +1,16 @@
 //! The superblock: where the newest checkpoint is, and where the log goes on after it.
+//!
+//! A device has four places for it: two slots of two copies. Each superblock is written to all four:
+//! to the first copy of both slots, and to the second ones when the first ones are durable. The next one
+//! begins when the second ones are, too. So a loss of power leaves one copy of each slot whole, and
+//! each slot says what has to be known: of a slot of which neither copy can be read, both were damaged
+//! later, and the other slot will do.
+//!
+//! What a superblock relies on (its area of the map, segments of the log) is used for something else
+//! once a newer one is durable in the first copies. A recovery that finds it only there first writes
+//! it to the other places.
+//!
+//! Earlier versions wrote each superblock to one slot only, by turns, both copies at once.
 
 use super::VolumeId;
 use super::cursor::{Writer, seal, unseal};
@@ -103,6 +115,9 @@ pub struct Superblock {
     pub replay_until: u64,
     /// Where each stream goes on, in the order of [`super::Stream::ALL`].
     pub positions: [Position; 2],
+    /// Whether it was written to both slots. Earlier versions wrote zero here, and the next one to the
+    /// other slot.
+    pub is_in_both_slots: bool,
 }
 
 /// Why a block is no superblock that can be used.
@@ -143,6 +158,7 @@ impl Superblock {
             out.u32(position.next.0);
             out.u64(position.next.1);
         }
+        out.u8(u8::from(self.is_in_both_slots));
         seal(block, MAGIC);
     }
 
@@ -180,6 +196,7 @@ impl Superblock {
                 })
             };
             let positions = [position()?, position()?];
+            let is_in_both_slots = reader.u8()? != 0;
             let is_inside = |at: &Position| {
                 at.segment.max(at.next.0) < geometry.segments && at.block <= geometry.segment_blocks
             };
@@ -200,6 +217,7 @@ impl Superblock {
                 replay_from,
                 replay_until,
                 positions,
+                is_in_both_slots,
             })
         };
         read().ok_or(Flaw::NotOne)
@@ -226,6 +244,7 @@ mod tests {
             replay_from: 100,
             replay_until: 200,
             positions: [position, Position { segment: 6, next: (7, 78), ..position }],
+            is_in_both_slots: true,
         }
     }
 

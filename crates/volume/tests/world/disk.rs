@@ -173,6 +173,15 @@ impl SimDisk {
         result
     }
 
+    /// Writes a block to some places, and flushes.
+    pub fn write_page(&self, offsets: [u64; 2], page: &[u8]) {
+        let pages = Pages::from_slice(page);
+        for offset in offsets {
+            self.write(offset, &[pages.block(0)]).expect("a healthy disk");
+        }
+        self.end_flush(&self.begin_flush()).expect("a healthy disk");
+    }
+
     /// Begins a flush: it covers what was written before.
     pub fn begin_flush(&self) -> Flushing {
         let state = self.0.borrow();

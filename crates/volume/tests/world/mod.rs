@@ -114,6 +114,8 @@ pub struct World {
     pub tally: Tally,
     /// Whether something was broken on purpose, so that a request may fail.
     pub may_fail: bool,
+    /// Whether both copies of a superblock of a device rot before the volume is opened again.
+    pub superblocks_rot: bool,
     ios: Vec<Io>,
     /// Reads that take long, and the step at which each ends.
     slow: Vec<(u64, Io)>,
@@ -142,6 +144,7 @@ impl World {
             model: Model::new(plan.geometry.blocks),
             tally: Tally::default(),
             may_fail: false,
+            superblocks_rot: false,
             ios: Vec::new(),
             slow: Vec::new(),
             steps: 0,
@@ -257,8 +260,14 @@ impl World {
             }
         }
         self.add_counters();
+        let mut is_first = true;
         let recovery = loop {
             self.disks.iter().for_each(|disk| disk.lose_power(&mut self.random));
+            // A recovery that is cut off writes what the next one needs: it does not rot as well.
+            if is_first {
+                self.rot_superblocks();
+            }
+            is_first = false;
             self.tally.crashes += 1;
             let longest = self.recovery_steps + 5;
             let power = self.random.random_bool(0.3).then(|| self.random.random_range(0..longest));
@@ -288,8 +297,8 @@ impl World {
         self.after_open(recovery);
     }
 
-    /// Closes the volume and opens it again.
-    pub fn reopen(&mut self) {
+    /// Closes the volume.
+    pub fn close_now(&mut self) {
         self.settle();
         self.volume.close();
         let mut steps = 0;
@@ -301,10 +310,16 @@ impl World {
             steps += 1;
             assert!(steps < 1_000_000, "seed {}: it cannot be closed", self.plan.seed);
         }
+    }
+
+    /// Closes the volume and opens it again.
+    pub fn reopen(&mut self) {
+        self.close_now();
         self.add_counters();
         let failed = self.volume.failure().is_some();
+        self.rot_superblocks();
         let (volume, recovery) = open_on(&self.disks).expect("a closed volume");
-        assert!(recovery.was_clean || failed, "seed {}", self.plan.seed);
+        assert!(recovery.was_clean || failed || self.superblocks_rot, "seed {}", self.plan.seed);
         self.volume = volume;
         self.ios.clear();
         self.slow.clear();
@@ -339,6 +354,33 @@ impl World {
             let area = self.random.random_range(0..2);
             let page = self.random.random_range(0..geometry.map_pages());
             let offset = geometry.page_offset(area, page);
+            if self.random.random_bool(0.5) {
+                self.disks[device].flip_bit(offset, &mut self.random);
+            } else {
+                self.disks[device].spoil(offset);
+            }
+        }
+    }
+
+    /// Both copies of a slot are damaged or cannot be read any more, on one device, or of any slot on
+    /// each.
+    fn rot_superblocks(&mut self) {
+        if !self.superblocks_rot {
+            return;
+        }
+        let one = self.random.random_range(0..self.disks.len());
+        let all = self.random.random_bool(0.5);
+        for device in 0..self.disks.len() {
+            let slot = self.random.random_range(0..2);
+            if all || device == one {
+                self.rot_superblock(device, slot);
+            }
+        }
+    }
+
+    /// Both copies of a slot are damaged, or cannot be read any more.
+    pub fn rot_superblock(&mut self, device: usize, slot: usize) {
+        for offset in Geometry::superblock_offsets(slot) {
             if self.random.random_bool(0.5) {
                 self.disks[device].flip_bit(offset, &mut self.random);
             } else {
@@ -443,6 +485,15 @@ impl World {
         self.flushes.clear();
         self.asked.clear();
         self.model.forget_answers();
+        self.check_blocks(&recovery);
+    }
+
+    /// Every block of a volume that was opened by hand holds what it may hold.
+    pub fn check_all(&mut self) {
+        self.after_open(Recovery::default());
+    }
+
+    fn check_blocks(&mut self, recovery: &Recovery) {
         let blocks = self.plan.geometry.blocks;
         for first in (0..blocks).step_by(64) {
             let count = (blocks - first).min(64) as u32;

@@ -1,9 +1,10 @@
 //! What is tried, each for as many seeds as are wanted.
 
-use super::{Plan, Tally, World};
+use super::disk::SimDisk;
+use super::{OPTIONS, Plan, Tally, World, boxed};
 use rand::RngExt;
 use std::ops::Range;
-use wattio_volume::{Compression, Fault, Geometry};
+use wattio_volume::{Class, Compression, Fault, Geometry, check};
 
 fn plan(seed: u64, devices: usize) -> Plan {
     let small = seed.is_multiple_of(3);
@@ -173,6 +174,38 @@ pub fn damaged(seeds: Range<u64>) {
     };
     let tally = sum(seeds.map(run));
     assert!(tally.faults > 0, "{tally:?}");
+}
+
+/// Both copies of a superblock rot while the volume is closed, or after the power has failed, perhaps
+/// while superblocks were written; the power may fail again during the recovery. The other superblock
+/// says as much.
+pub fn superblocks_rot(seeds: Range<u64>) {
+    let run = |seed| {
+        let mut world = World::new(plan(seed, 1 + (seed / 3 % 2) as usize));
+        for round in 0..12 {
+            (0..world.random.random_range(0..400)).for_each(|_| world.step());
+            // As far as it comes.
+            world.volume.begin_checkpoint();
+            for _ in 0..world.random.random_range(0..60) {
+                world.volume.background(Class::Checkpoint);
+                world.complete_one();
+                world.take_replies();
+            }
+            world.superblocks_rot = world.random.random_bool(0.8);
+            if round % 3 == 2 {
+                world.reopen()
+            } else {
+                world.crash()
+            }
+            // Nothing is left of it.
+            let copies: Vec<SimDisk> = world.disks.iter().map(SimDisk::copy).collect();
+            let found = check(boxed(&copies), &OPTIONS, |_, _| ()).expect("a sound volume");
+            assert!(!found.recovery.superblock_lost && found.damaged_blocks == 0, "seed {seed}");
+        }
+        world.told()
+    };
+    let tally = sum(seeds.map(run));
+    assert!(tally.replayed > 0 && tally.crashed_recoveries > 0, "{tally:?}");
 }
 
 /// The only device fails for a while: writes end with errors, and what was durable is there again
