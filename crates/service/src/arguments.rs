@@ -102,8 +102,8 @@ fn message(command: &Command, words: &[OsString], error: &Error) -> String {
             format!("unknown command {unknown:?}; {close}allowed: {allowed}; {help}")
         }
         ErrorKind::UnknownArgument if is_negative(OsStr::new(&argument)) => {
-            let word = words.iter().map(|word| word.to_string_lossy());
-            let word = word.filter(|word| word.starts_with(&argument)).next_back();
+            let mut word = words.iter().map(|word| word.to_string_lossy());
+            let word = word.rfind(|word| word.starts_with(&argument));
             format!("{:?} is neither a number nor an option; {help}", word.unwrap_or_default())
         }
         ErrorKind::UnknownArgument if argument.starts_with('-') => {
