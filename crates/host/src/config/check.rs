@@ -71,7 +71,7 @@ impl DaemonConfig {
                 ("group", !self.groups.is_empty()),
             ];
             for (key, is_there) in twice {
-                let message = "is beside [[application]]: give it to the application that it is of";
+                let message = "stands beside [[application]]: move it into the application that it belongs to";
                 require(!is_there, key, message)?;
             }
         }

@@ -124,13 +124,13 @@ fn what_is_wrong_with_an_application_is_named_with_its_place() {
     for (from, to, says) in [
         ("cores = \"2-3\"", "cores = \"1-3\"", "application[1].group[0].cores: 1 already"),
         ("\"disks\"\ncores", "\"redis\"\ncores", "application[1].group[0].name: \"redis\""),
-        ("\"disks\"\npolicy", "\"redis\"\npolicy", "application[1].name: \"redis\" is there"),
+        ("\"disks\"\npolicy", "\"redis\"\npolicy", "application[1].name: \"redis\" is the"),
         ("\"disks\"\npolicy", "\"a/b\"\npolicy", "application[1].name: must be up to 64"),
         ("foresight", "foresigt", "application[1].policy.name"),
         (
             "name = \"host\"",
             "name = \"host\"\nlatency = { kind = \"diskstats\", devices = [\"a\"] }",
-            "latency: is beside",
+            "latency: stands beside",
         ),
         (
             "[[application.group]]\nname = \"disks\"\ncores = \"2-3\"",
