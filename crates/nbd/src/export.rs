@@ -241,7 +241,10 @@ mod tests {
             (sizes(1, 4096, 65_535), "maximum payload 65535; at least 65536"),
             (sizes(1, 1 << 20, 1 << 19), "maximum payload 524288; at least 1048576"),
             (sizes(1, 4096, u32::MAX), "maximum payload 4294967295; at most 4294967287"),
-            (Export { size_bytes: 4095, ..sizes(512, 4096, 1 << 20) }, "no multiple of its block"),
+            (
+                Export { size_bytes: 4095, ..sizes(512, 4096, 1 << 20) },
+                "not a multiple of its block",
+            ),
             (Export::new("disk", 1 << 63), "9223372036854775808 bytes; at most 2^63 - 1"),
             (Export::new("di\0sk", 1), "a NUL in the name"),
             (Export { description: "x".repeat(4097), ..Export::new("disk", 1) }, "4097 bytes"),
