@@ -146,7 +146,7 @@ def test_resume_with_another_study_is_refused(
         (("run",), "needs a study file"),
         (("run", "nowhere.toml"), "nowhere.toml: cannot be read"),
         (("report", "."), "is not a result folder"),
-        (("recompute", "nowhere"), "is not a result folder"),
+        (("recompute", "nowhere"), "nowhere: not found"),
         (("compare", ".", "."), "is not a result folder"),
         (("check",), "needs a file or a folder"),
         (("check", "nowhere.toml"), "nowhere.toml: cannot be read"),

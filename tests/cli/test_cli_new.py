@@ -66,8 +66,8 @@ def test_nothing_is_overwritten(capsys: pytest.CaptureFixture[str]) -> None:
         (("study", "mine", "--from", "quickstar"), 'did you mean "quickstart"'),
         (("server", "mine", "--from", "smal"), 'did you mean "small"'),
         (("study", "a/b"), "does not exist"),
-        (("study", "..."), "cannot be a name"),
-        (("study", "naïve\x1b"), "cannot be a name"),
+        (("study", "..."), "is not a valid name"),
+        (("study", "naïve\x1b"), "is not a valid name"),
     ],
 )
 def test_what_cannot_be_made_is_told(

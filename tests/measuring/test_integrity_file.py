@@ -24,7 +24,7 @@ def test_one_byte_that_changed_is_seen(tmp_path: Path, at: int) -> None:
     found = bytearray(path.read_bytes())
     found[at] ^= 1
     path.write_bytes(found)
-    with pytest.raises(SystemFailed, match=r"client 1: .* is not what was written"):
+    with pytest.raises(SystemFailed, match=r"client 1: .* differs from what was written"):
         integrity_file.check(places)
 
 
