@@ -216,7 +216,7 @@ def test_shadow_mode_warns_of_the_bound_that_it_would_break(
 
 def test_of_several_bounds_each_is_told(serve: Serve, browser: Chromium) -> None:
     browser.open(serve("step_ms=20", "tail"))
-    browser.wait("document.getElementById('tails').textContent.includes('at most')")
+    browser.wait("document.getElementById('tail-0')?.textContent.includes('at most')")
     assert text(browser, "tail-0") == "p99 2 ms run: at most 2.00 ms, 1.3 % of requests above it"
     assert "to the bound of" in text(browser, "headroom")
     counts = " ".join(text(browser, "counts-facts").split())
