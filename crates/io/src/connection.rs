@@ -42,7 +42,7 @@ impl Doorbell {
     /// `Host` where the kernel has none.
     pub fn new() -> Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        rustix::event::eventfd(0, flags).map(Self).map_err(kernel("a counter cannot be had"))
+        rustix::event::eventfd(0, flags).map(Self).map_err(kernel("a counter cannot be created"))
     }
 
     /// Wake whoever sleeps at it, or keep it from falling asleep. Never waits.
@@ -97,7 +97,7 @@ impl Address {
     /// `Host` where there is one already, or none can be.
     pub fn listen(&self) -> Result<UnixListener> {
         let shown = self.to_string();
-        let what = format!("{shown}: no socket can be had there");
+        let what = format!("{shown}: no socket can be created there");
         match self {
             Self::Abstract(name) => SocketAddr::from_abstract_name(name)
                 .and_then(|address| UnixListener::bind_addr(&address))
@@ -315,7 +315,7 @@ mod tests {
         let address = Address::from(folder.path().join("socket").to_str().unwrap());
         let listener = address.listen().unwrap();
         let told = address.listen().unwrap_err().to_string();
-        assert!(told.contains("socket: no socket can be had there"), "{told}");
+        assert!(told.contains("socket: no socket can be created there"), "{told}");
         assert!(address.connect().is_ok());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
         drop(listener);

@@ -158,7 +158,7 @@ impl Description {
             .ok_or_else(|| Error::Input("has no <architecture>".to_owned()))?;
         let dedicated = child(architecture, "dedicated").ok_or_else(|| {
             Error::Input(
-                "<architecture>: has no <dedicated>, as files of old versions of Damaris"
+                "<architecture>: has no <dedicated>, like files of old versions of Damaris"
                     .to_owned(),
             )
         })?;
@@ -248,7 +248,7 @@ impl Description {
             None if !(described.enabled && stored) => Type::Int8,
             None => {
                 return Err(Error::Input(format!(
-                    "variable {name:?}: its layout {:?} is text, which is no type of data here",
+                    "variable {name:?}: its layout {:?} is text, which cannot be written",
                     described.layout
                 )));
             }
@@ -317,7 +317,8 @@ impl Description {
             match used {
                 Some((other, elsewhere)) if elsewhere != path => {
                     return Err(Error::Input(format!(
-                        "<store name={store:?}>: has another FilesPath than {other:?}; a job has one"
+                        "<store name={store:?}>: has a FilesPath other than that of {other:?}; a job \
+                         has one folder"
                     )));
                 }
                 _ => used = Some((store, path)),
@@ -363,7 +364,9 @@ impl Description {
         inherited: &Inherited,
     ) -> Result<()> {
         if depth > DEPTH_MAX {
-            return Err(Error::Input(format!("<group>: more than {DEPTH_MAX} within each other")));
+            return Err(Error::Input(format!(
+                "<group>: groups are nested more than {DEPTH_MAX} deep"
+            )));
         }
         for one in within.children().filter(Node::is_element) {
             match one.tag_name().name() {
@@ -384,7 +387,7 @@ impl Description {
                         (Some(_), Err(_)) => {
                             let value = value.unwrap_or_default();
                             return Err(Error::Input(format!(
-                                "<parameter name={name:?} value={value:?}>: is no number"
+                                "<parameter name={name:?} value={value:?}>: is not a number"
                             )));
                         }
                         (None, _) => {
@@ -417,7 +420,8 @@ impl Description {
                         || !(global.is_empty() || global.len() == dimensions.len())
                     {
                         return Err(Error::Input(format!(
-                            "<layout name={name:?}>: dimensions are needed, and as many in global"
+                            "<layout name={name:?}>: needs dimensions, and as many in global if that \
+                             is given"
                         )));
                     }
                     self.layouts.insert(name, Layout { kind, dimensions, global, ghosts });
@@ -504,7 +508,7 @@ fn named(node: Node<'_, '_>) -> Result<String> {
 fn new(node: Node<'_, '_>, name: &str, known: bool) -> Result<()> {
     let element = node.tag_name().name();
     if known {
-        Err(Error::Input(format!("<{element} name={name:?}>: is there twice")))
+        Err(Error::Input(format!("<{element} name={name:?}>: is defined twice")))
     } else {
         Ok(())
     }
@@ -516,7 +520,7 @@ fn number(node: Node<'_, '_>, key: &str) -> Result<Option<usize>> {
     text.trim()
         .parse()
         .map(Some)
-        .map_err(|_| Error::Input(format!("<{element} {key}={text:?}>: is no whole number")))
+        .map_err(|_| Error::Input(format!("<{element} {key}={text:?}>: is not a whole number")))
 }
 
 /// The type of a layout or a parameter; `None` for text.

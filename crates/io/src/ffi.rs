@@ -96,7 +96,7 @@ fn open_handles() -> MutexGuard<'static, Vec<usize>> {
 fn not_open(handle: *mut Handle) -> Error {
     Error::Input(match handle.is_null() {
         true => "the handle is NULL".to_owned(),
-        false => "the handle is none that is open: its session has been closed".to_owned(),
+        false => "the handle is not open: its session has been closed".to_owned(),
     })
 }
 
@@ -622,7 +622,7 @@ pub extern "C" fn wattio_io_version() -> *const c_char {
 
 fn which(variable: i64) -> Result<usize> {
     usize::try_from(variable)
-        .map_err(|_| Error::Input(format!("variable number {variable}: none is below 0")))
+        .map_err(|_| Error::Input(format!("variable number {variable}: numbers begin at 0")))
 }
 
 /// A variable, or the step that has begun.

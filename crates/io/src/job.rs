@@ -152,7 +152,9 @@ impl Lines {
     pub fn hear<T: DeserializeOwned>(&mut self) -> Result<T> {
         let mut text = Vec::new();
         let mut limited = std::io::Read::take(&mut self.0, LINE_MAX);
-        limited.read_until(b'\n', &mut text).map_err(host("the other process cannot be heard"))?;
+        limited
+            .read_until(b'\n', &mut text)
+            .map_err(host("the other process cannot be read from"))?;
         if text.last() != Some(&b'\n') {
             return Err(Error::Host("the other process has gone".to_owned()));
         }

@@ -363,7 +363,7 @@ fn remove_stale(path: &Path) -> Result<()> {
     let shown = path.display();
     let kind = match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        found => found.map_err(host(&format!("{shown}: cannot be looked at")))?.file_type(),
+        found => found.map_err(host(&format!("{shown}: cannot be examined")))?.file_type(),
     };
     if !kind.is_socket() {
         return Err(Error::Input(format!("{shown}: already exists, and is not a socket")));
@@ -372,7 +372,7 @@ fn remove_stale(path: &Path) -> Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {}
         _ => {
             return Err(Error::Host(format!(
-                "{shown}: a writer serves there that has all its ranks, or does not let this one in"
+                "{shown}: the writer that serves there has all its ranks already, or refuses this one"
             )));
         }
     }

@@ -110,7 +110,7 @@ impl Session {
         if let Some(&which) = self.names.get(name) {
             if self.current.as_ref().is_some_and(|one| one.has.get(which) == Some(&true)) {
                 return Err(Error::Input(format!(
-                    "variable {name}: has a block in this step already: declare it anew before"
+                    "variable {name}: has a block in this step already: declare it again first"
                 )));
             }
             variable.attributes = std::mem::take(&mut self.declared[which].variable.attributes);
@@ -144,7 +144,7 @@ impl Session {
         self.check_variable(which)?;
         if self.current.as_ref().is_some_and(|one| one.has.get(which) == Some(&true)) {
             return Err(Error::Input(format!(
-                "attribute {name:?}: its variable has a block in this step already: set it before"
+                "attribute {name:?}: its variable has a block in this step already: set it before the block"
             )));
         }
         let mut variable = self.declared[which].variable.clone();
@@ -498,7 +498,7 @@ impl Session {
         let current = self.begun()?;
         if current.ending {
             let step = current.step;
-            return Err(Error::Input(format!("step {step}: another thread ends it already")));
+            return Err(Error::Input(format!("step {step}: another thread is already ending it")));
         }
         Ok(current)
     }

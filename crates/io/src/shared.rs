@@ -52,7 +52,7 @@ impl Shared {
     /// `Host` where there is not so much.
     pub fn create(name: &str, bytes: usize) -> Result<Self> {
         crate::free_memory::check(bytes as u64)?;
-        let what = format!("{bytes} B of shared memory for dumps cannot be had");
+        let what = format!("{bytes} B of shared memory for dumps cannot be allocated");
         let file = rustix::fs::memfd_create(
             format!("wattio-io-{name}"),
             MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
@@ -104,7 +104,8 @@ impl Shared {
     ///
     /// `Host` where there is no memory for them.
     pub fn reserve(&self) -> Result<()> {
-        let what = format!("{} B of shared memory for dumps cannot be had", self.mapping.bytes);
+        let what =
+            format!("{} B of shared memory for dumps cannot be allocated", self.mapping.bytes);
         rustix::fs::fallocate(
             &self.mapping.file,
             FallocateFlags::empty(),

@@ -22,7 +22,7 @@ impl DaemonConfig {
             require(
                 count <= 1,
                 "knob",
-                format!("{kind} is there {count} times, and serves all groups"),
+                format!("{kind} is configured {count} times; one serves all groups"),
             )?;
         }
         let alone = !self.knobs.is_empty() && self.knobs.iter().all(KnobConfig::follows);
@@ -71,7 +71,8 @@ impl DaemonConfig {
                 ("group", !self.groups.is_empty()),
             ];
             for (key, is_there) in twice {
-                let message = "stands beside [[application]]: move it into the application that it belongs to";
+                let message = "cannot stand beside [[application]]: move it into the application \
+                               that it belongs to";
                 require(!is_there, key, message)?;
             }
         }
@@ -102,7 +103,8 @@ impl DaemonConfig {
                 .map_err(|(wrong, message)| at(key(&wrong), message))?;
         }
         let paced = applications.iter().filter(|application| application.background.is_some());
-        let message = "several applications have one: what paces background work paces all of it";
+        let message =
+            "only one application can have it: what paces background work paces all of it";
         require(paced.count() <= 1, "background", message)
     }
 

@@ -130,7 +130,7 @@ fn what_is_wrong_with_an_application_is_named_with_its_place() {
         (
             "name = \"host\"",
             "name = \"host\"\nlatency = { kind = \"diskstats\", devices = [\"a\"] }",
-            "latency: stands beside",
+            "latency: cannot stand beside",
         ),
         (
             "[[application.group]]\nname = \"disks\"\ncores = \"2-3\"",
@@ -151,7 +151,7 @@ fn what_is_wrong_with_an_application_is_named_with_its_place() {
     let paced = SEVERAL
         .replace("latency =", "background = { kind = \"md\", devices = [\"md0\"] }\nlatency =");
     let message = DaemonConfig::from_toml(&paced).unwrap_err().to_string();
-    assert!(message.contains("background: several applications have one"), "{message}");
+    assert!(message.contains("background: only one application can have it"), "{message}");
     let message = DaemonConfig::from_toml("name = \"host\"").unwrap_err().to_string();
     assert!(message.contains("latency: is missing: a [latency] table, or an [[app"), "{message}");
 }

@@ -62,12 +62,12 @@ impl Expression<'_> {
     fn atom(&mut self) -> std::result::Result<f64, String> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            return Err(format!("has more than {DEPTH_MAX} parentheses within each other"));
+            return Err(format!("nests parentheses more than {DEPTH_MAX} deep"));
         }
         let found = if self.takes('(') {
             let inner = self.sum()?;
             if !self.takes(')') {
-                return Err("lacks a )".to_owned());
+                return Err("is missing a )".to_owned());
             }
             inner
         } else if self.takes('-') {
@@ -88,9 +88,9 @@ impl Expression<'_> {
         }
         self.left = rest.trim_start();
         if word.starts_with(|letter: char| letter.is_ascii_digit()) {
-            return word.parse().map_err(|_| format!("has {word:?}, which is no number"));
+            return word.parse().map_err(|_| format!("has {word:?}, which is not a number"));
         }
-        (self.parameter)(word).ok_or_else(|| format!("has {word:?}, which is no parameter"))
+        (self.parameter)(word).ok_or_else(|| format!("has {word:?}, which is not a parameter"))
     }
 
     fn takes(&mut self, sign: char) -> bool {

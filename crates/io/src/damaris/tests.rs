@@ -60,7 +60,7 @@ fn what_names_a_store_is_written_and_nothing_else_then() {
     assert_eq!(output(&two).unwrap(), PathBuf::from("out/"));
     let both = two.replace("name=\"n\"", "name=\"n\" store=\"t\"");
     let told = output(&both).unwrap_err().to_string();
-    assert!(told.contains("another FilesPath than \"t\""), "{told}");
+    assert!(told.contains("a FilesPath other than that of \"t\""), "{told}");
 }
 
 #[test]
@@ -75,37 +75,37 @@ fn what_is_wrong_is_named() {
     for (from, to, words) in [
         ("<architecture>", "<architectures>", "is not XML"),
         ("dedicated cores", "dedicate cores", "has no <dedicated>"),
-        ("cores=\"2\"", "cores=\"two\"", "is no whole number"),
+        ("cores=\"2\"", "cores=\"two\"", "is not a whole number"),
         ("cores=\"2\"", "cores=\"9999\"", "writers = 9999"),
         ("layout=\"cells\"", "layout=\"cell\"", "there is no layout \"cell\""),
         ("type=\"double\"", "type=\"quad\"", "<layout type=\"quad\">"),
         ("global=\"W,194\"", "global=\"W\"", "as many in global"),
-        ("(W+1)*2", "(W+1*2", "lacks a )"),
+        ("(W+1)*2", "(W+1*2", "is missing a )"),
         ("(W+1)*2", "W/0", "divides by 0"),
         ("type=\"double\" d", "type=\"double\" ghosts=\"1,2\" d", "\"before:after\""),
         ("type=\"double\" d", "type=\"double\" ghosts=\"90:7,0:0\" d", "larger than its block"),
-        ("(W+1)*2", "V", "\"V\", which is no parameter"),
+        ("(W+1)*2", "V", "\"V\", which is not a parameter"),
         ("(W+1)*2", "0-W", "is -96"),
         ("(W+1)*2", "W W", "not understood"),
-        ("value=\"96\"", "value=\"9x\"", "<parameter name=\"W\" value=\"9x\">: is no number"),
-        ("value=\"96\"", "value=\"\"", "<parameter name=\"W\" value=\"\">: is no number"),
+        ("value=\"96\"", "value=\"9x\"", "<parameter name=\"W\" value=\"9x\">: is not a number"),
+        ("value=\"96\"", "value=\"\"", "<parameter name=\"W\" value=\"\">: is not a number"),
         (
             "dimensions=\"W/size, (W+1)*2\"",
             "ghosts=\"1:1,1:4611686018427387\" dimensions=\"4611686018427387,4611686018427388\"",
             "elements is too large",
         ),
-        ("name=\"size\"", "name=\"W\"", "<parameter name=\"W\">: is there twice"),
-        ("name=\"title\"", "name=\"W\"", "<parameter name=\"W\">: is there twice"),
-        ("name=\"one\"", "name=\"cells\"", "<layout name=\"cells\">: is there twice"),
+        ("name=\"size\"", "name=\"W\"", "<parameter name=\"W\">: is defined twice"),
+        ("name=\"title\"", "name=\"W\"", "<parameter name=\"W\">: is defined twice"),
+        ("name=\"one\"", "name=\"cells\"", "<layout name=\"cells\">: is defined twice"),
         (
             "<variable name=\"n\"",
             "<variable name=\"n\" layout=\"one\"/><variable name=\"n\"",
-            "\"n\">: is there twice",
+            "\"n\">: is defined twice",
         ),
         (
             "type=\"double\" d",
             "type=\"string\" d",
-            "its layout \"cells\" is text, which is no type",
+            "its layout \"cells\" is text, which cannot be written",
         ),
         ("<?xml version=\"1.0\"?>", "<!DOCTYPE a [<!ENTITY b \"c\">]>", "is not XML"),
     ] {

@@ -95,7 +95,7 @@ pub unsafe extern "C" fn wattio_io_damaris_parameter(
             let size = found.kind.bytes() as usize;
             if buffer.is_null() || bytes < size {
                 return Err(Error::Input(format!(
-                    "parameter {name:?}: has {size} B, and {bytes} are given"
+                    "parameter {name:?}: has {size} B, but {bytes} B were given"
                 )));
             }
             // SAFETY: the caller gives so many bytes, and the type's are no more.
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn wattio_io_damaris_write(
     unsafe {
         with_block(damaris, io, name, |damaris, session, name, shape| {
             if data.is_null() && !shape.count.contains(&0) {
-                return Err(Error::Input(format!("variable {name:?}: data are NULL")));
+                return Err(Error::Input(format!("variable {name:?}: data is NULL")));
             }
             if !shape.stored {
                 return Ok(true);
@@ -275,7 +275,9 @@ fn block_name(name: &str, block: i32) -> Result<String> {
     match block {
         0 => Ok(own),
         1.. => Ok(format!("{own}.{block}")),
-        _ => Err(Error::Input(format!("variable {name:?}: block {block}: blocks begin at 0"))),
+        _ => Err(Error::Input(format!(
+            "variable {name:?}: block {block}: blocks are numbered from 0"
+        ))),
     }
 }
 
@@ -293,7 +295,7 @@ unsafe fn text_parameter(
 ) -> Result<()> {
     let refuse = |told: String| Err(Error::Input(format!("parameter {name:?}: {told}")));
     if buffer.is_null() || bytes == 0 || (!set && bytes <= found.len()) {
-        return refuse(format!("has {} B, and {bytes} are given", found.len() + 1));
+        return refuse(format!("has {} B, but {bytes} B were given", found.len() + 1));
     }
     if set {
         // SAFETY: as the caller says.

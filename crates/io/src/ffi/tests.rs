@@ -136,7 +136,7 @@ fn while_a_block_waits_for_room_other_threads_go_on() {
     until(|| writer.slot.is_asleep());
     let (refused, told) = at_once(move || (held.allocate(u + 1), last_error()));
     assert_eq!(refused, (INPUT, false));
-    assert_eq!(told, "step 2: another thread ends it already");
+    assert_eq!(told, "step 2: another thread is already ending it");
     assert_eq!(at_once(move || (held.end_step(), held.begin(3))), (INPUT, INPUT));
     writer.settle(1);
     assert_eq!(ends.join().unwrap(), OK);
@@ -203,7 +203,7 @@ fn a_session_that_was_closed_is_refused_to_damaris() {
         damaris::wattio_io_damaris_write(damaris, held.at(), name, 0, data)
     };
     assert_eq!(written, INPUT);
-    assert_eq!(last_error(), "the handle is none that is open: its session has been closed");
+    assert_eq!(last_error(), "the handle is not open: its session has been closed");
     // SAFETY: it was read above.
     unsafe { damaris::wattio_io_damaris_free(damaris) };
 }
