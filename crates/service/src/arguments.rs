@@ -6,6 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, Error, Parser};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::process::ExitCode;
@@ -26,6 +27,22 @@ pub fn arguments<P: Parser>() -> Result<P, ExitCode> {
             ExitCode::from(2)
         }
     })
+}
+
+/// Whether a path that was named cannot be used, however often it is tried: its folder is missing, is
+/// not a folder or takes no file from this user, or its name is too long. A full disk is none of these.
+#[must_use]
+pub fn is_bad_path(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound
+            | io::ErrorKind::NotADirectory
+            | io::ErrorKind::AlreadyExists
+            | io::ErrorKind::PermissionDenied
+            | io::ErrorKind::ReadOnlyFilesystem
+            | io::ErrorKind::InvalidFilename
+            | io::ErrorKind::InvalidInput
+    )
 }
 
 /// Why there are no arguments.

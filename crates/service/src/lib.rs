@@ -155,6 +155,18 @@ pub enum ServiceError {
     Thread(std::io::Error),
 }
 
+impl ServiceError {
+    /// Whether what was asked for cannot be had, however often it is tried.
+    #[must_use]
+    pub fn is_bad_input(&self) -> bool {
+        match self {
+            Self::Tls(_) | Self::Token(_) | Self::NoSocket(_) => true,
+            Self::Socket { error, .. } => arguments::is_bad_path(error),
+            Self::Listen { .. } | Self::Answered { .. } | Self::Thread(_) => false,
+        }
+    }
+}
+
 /// The running service; it ends when dropped.
 #[derive(Debug)]
 pub struct Service {

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use thiserror::Error;
 use wattio_control::SettingError;
 use wattio_governor::journal::Journal;
 use wattio_governor::{Clock, Severity};
@@ -62,6 +63,16 @@ pub struct Options {
     pub results: Option<PathBuf>,
     /// The configuration's file and text, for results.
     pub config: (PathBuf, String),
+}
+
+/// The folder for results cannot be used.
+#[derive(Debug, Error)]
+#[error("{}: results cannot be kept there: {error}; say where with --out", folder.display())]
+pub struct NoResults {
+    /// As it was named.
+    pub folder: PathBuf,
+    /// Why.
+    pub error: std::io::Error,
 }
 
 /// Serves until a signal comes; on the sockets that were passed, too.
@@ -251,9 +262,7 @@ fn start_journal(options: &Options, clock: &HostClock) -> Result<Option<Journal>
     let facts = facts.describe(&Root::new("/"), clock);
     let stamp = facts::stamp(clock.utc_ns(), &options.config.1);
     let journal = Journal::create(results, name, &stamp, &options.config.1, &facts);
-    let journal = journal.with_context(|| {
-        format!("{}: results cannot be kept there; say where with --out", results.display())
-    })?;
+    let journal = journal.map_err(|error| NoResults { folder: results.clone(), error })?;
     log(Priority::Info, &format!("keeps windows and events in {}", journal.folder().display()));
     Ok(Some(journal))
 }

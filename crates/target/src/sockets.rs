@@ -11,15 +11,24 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use thiserror::Error;
 use wattio_service::SocketFile;
+use wattio_service::arguments::is_bad_path;
 
 /// Why nobody can connect.
 #[derive(Debug, Error)]
 pub enum ListenError {
-    /// A socket cannot be opened.
+    /// A TCP socket cannot be opened.
     #[error("cannot listen on {address}: {error}")]
-    Socket {
-        /// Which one.
-        address: String,
+    Tcp {
+        /// Its address.
+        address: SocketAddr,
+        /// Why.
+        error: io::Error,
+    },
+    /// A UNIX socket cannot be opened.
+    #[error("cannot listen on {}: {error}", path.display())]
+    Unix {
+        /// Its path.
+        path: PathBuf,
         /// Why.
         error: io::Error,
     },
@@ -41,6 +50,18 @@ pub enum ListenError {
     /// Something that is not a socket is in its place.
     #[error("cannot listen on {}: it is there and is not a socket", .0.display())]
     NoSocket(PathBuf),
+}
+
+impl ListenError {
+    /// Whether what was asked for cannot be had, however often it is tried.
+    #[must_use]
+    pub fn is_bad_input(&self) -> bool {
+        match self {
+            Self::NotPassed | Self::Unasked(_) | Self::NoSocket(_) => true,
+            Self::Unix { error, .. } => is_bad_path(error),
+            Self::Tcp { .. } | Self::Answered(_) => false,
+        }
+    }
 }
 
 /// Where connections come from.
@@ -85,7 +106,7 @@ fn listen(address: &Address, files: &mut Vec<SocketFile>) -> Result<Option<Liste
     match address {
         Address::Systemd => Ok(None),
         Address::Tcp(tcp) => {
-            let failed = |error| ListenError::Socket { address: tcp.to_string(), error };
+            let failed = |error| ListenError::Tcp { address: *tcp, error };
             let socket = TcpListener::bind(tcp).map_err(failed)?;
             Ok(Some(Listener { socket: socket.into(), is_tcp: true }))
         }
@@ -102,7 +123,7 @@ fn listen(address: &Address, files: &mut Vec<SocketFile>) -> Result<Option<Liste
 /// # Errors
 /// When somebody does, or something else is there.
 pub fn listen_unix(path: &Path) -> Result<(UnixListener, SocketFile), ListenError> {
-    let failed = |error| ListenError::Socket { address: path.display().to_string(), error };
+    let failed = |error| ListenError::Unix { path: path.to_owned(), error };
     match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(failed(error)),

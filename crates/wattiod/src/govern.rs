@@ -25,6 +25,7 @@ use wattio_host::config::Application;
 use wattio_host::facts::{self, RunFacts};
 use wattio_host::lock::Lock;
 use wattio_host::{Root, Topology, programs, read_text, trust};
+use wattio_service::arguments::is_bad_path;
 use wattio_service::inbox::{Inbox, Message};
 use wattio_service::log::counted;
 use wattio_service::{Program, Service, ServiceRequest};
@@ -425,12 +426,13 @@ fn start_journals(
         };
         let facts = facts.describe(&options.root, clock);
         let journal = Journal::create(results, &name, &stamp, &source.text, &facts);
-        let journal = journal.with_context(|| {
-            format!(
-                "{}: results cannot be kept there; say where with --out, or keep none (observe \
-                 --no-results)",
+        let journal = journal.map_err(|error| {
+            let told = format!(
+                "{}: results cannot be kept there: {error}; say where with --out, or keep none \
+                 (observe --no-results)",
                 results.display()
-            )
+            );
+            if is_bad_path(&error) { BadInput::new(told).into() } else { anyhow!(told) }
         })?;
         Ok((application.name.map(str::to_owned), journal))
     };

@@ -33,14 +33,13 @@ pub(crate) fn serve(
             Err(error) => error,
         };
         let without = match &error {
-            ServiceError::Tls(_) | ServiceError::Token(_) => {
-                return Err(BadInput::new(error).into());
-            }
+            ServiceError::Tls(_) | ServiceError::Token(_) => None,
             ServiceError::Listen { .. } => settings.listen.take().map(|_| "page"),
             _ => settings.socket.take().map(|_| "control socket"),
         };
         match without.filter(|_| mode == Mode::Observe) {
             Some(part) => log(Severity::Warning, &format!("{error}; going on without {part}")),
+            None if error.is_bad_input() => return Err(BadInput::new(error).into()),
             None => return Err(error.into()),
         }
     }

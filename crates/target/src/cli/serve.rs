@@ -12,7 +12,7 @@ use wattio_control::SettingError;
 use wattio_host::config::{PageTls, check_policy};
 use wattio_host::facts;
 use wattio_plant::DescriptionError;
-use wattio_service::arguments::{address, whole_number};
+use wattio_service::arguments::{address, is_bad_path, whole_number};
 use wattio_service::tls::Files;
 use wattio_service::{ServiceError, ServiceSettings};
 use wattio_target::activation;
@@ -22,7 +22,7 @@ use wattio_target::config::{
 use wattio_target::frequency::FrequencyError;
 use wattio_target::plant::Layout;
 use wattio_target::reactor::Idle;
-use wattio_target::run::{self, LawSettings, Options};
+use wattio_target::run::{self, LawSettings, NoResults, Options};
 use wattio_target::server::{ServerError, Settings, Volume};
 use wattio_target::sockets::{Address, ListenError};
 use wattio_target::volume::{DEVICE_DEPTH, Pace, VolumeMemory};
@@ -232,15 +232,12 @@ impl Serve {
 
 /// Whether what was asked for does not fit, however often it is tried.
 fn is_bad_input(error: &anyhow::Error) -> bool {
-    let sockets =
-        |error: &ListenError| matches!(error, ListenError::NotPassed | ListenError::Unasked(_));
     let frequency = error.downcast_ref().is_some_and(FrequencyError::is_bad_input);
-    let page =
-        |error: &ServiceError| matches!(error, ServiceError::Tls(_) | ServiceError::Token(_));
-    let page = error.downcast_ref().is_some_and(page);
+    let page = error.downcast_ref().is_some_and(ServiceError::is_bad_input);
     let server = error.downcast_ref().is_some_and(ServerError::is_bad_input);
-    let sockets = error.downcast_ref().is_some_and(sockets);
-    error.is::<SettingError>() || frequency || page || server || sockets
+    let sockets = error.downcast_ref().is_some_and(ListenError::is_bad_input);
+    let results = error.downcast_ref().is_some_and(|NoResults { error, .. }| is_bad_path(error));
+    error.is::<SettingError>() || frequency || page || server || sockets || results
 }
 
 /// What is wrong with the law, with its option in place of the key.

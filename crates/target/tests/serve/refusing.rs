@@ -47,6 +47,21 @@ fn what_is_no_volume_is_bad_input() {
     assert!(told.contains("--export \"/\": among several volumes"), "{told}");
     let told = refused(&[], &["--export", &garbage, "--unix", &socket, "--control", &socket]);
     assert!(told.contains("is also given as --unix"), "{told}");
+    // Folders that are missing or are none: the exit code was that of a problem of the host.
+    let page = ["--page", "127.0.0.1:0"];
+    for (arguments, says) in [
+        (["--unix", &path("nosuch/n.sock")], "nosuch/n.sock: No such file or directory"),
+        (["--unix", &path("garbage/n.sock")], "garbage/n.sock: Not a directory"),
+        (["--unix", &garbage], "it is there and is not a socket"),
+        (["--control", &path("nosuch/c.sock")], "nosuch/c.sock: No such file or directory"),
+        (["--control", &garbage], "is not a socket and is left alone"),
+        (["--out", &path("garbage/results")], "results cannot be kept there: Not a directory"),
+        (["--out", &garbage], "results cannot be kept there: "),
+    ] {
+        let words = [&["--export", &garbage, "--unix", &socket][..], &page, &arguments].concat();
+        let told = refused(&[], &words);
+        assert!(told.contains(says), "{arguments:?}: {told}");
+    }
     // A device of a configuration may come later; one that is no volume stays so.
     let config = path("target.toml");
     for (device, code) in [(path("nosuch"), 1), (garbage, 2)] {

@@ -72,8 +72,14 @@ impl Restore {
             let going_on = format!("{error:#}; going on with {}", folder.display());
             log(Severity::Warning, &going_on);
         }
-        // Looking for old values must not create the folder.
+        // Looking for old values must not create the folder. One that was named but does not exist may
+        // be a typo, and what has to be restored elsewhere.
         let there = folder.is_dir();
+        if !there && (self.state.is_some() || problem.is_some()) {
+            let what = if folder.exists() { "is not a folder" } else { "there is no such folder" };
+            let shown = folder.display();
+            return Err(BadInput::new(format!("{shown}: {what}; nothing was restored")).into());
+        }
         let restored = if there {
             let locks = match state::take_locks(&folder, root) {
                 // The next daemon began, and has restored. Whoever else holds a lock has not.
@@ -113,8 +119,6 @@ impl Restore {
         } else {
             state::describe(&restored).iter().for_each(|line| say(line));
         }
-        // A folder that was named but does not exist may be a typo.
-        let doubtful = !there && (self.state.is_some() || problem.is_some());
-        Ok(ExitCode::from(u8::from(doubtful || !restored.left.is_empty())))
+        Ok(ExitCode::from(u8::from(!restored.left.is_empty())))
     }
 }

@@ -13,8 +13,11 @@ fn where_nothing_was_changed_nothing_is_restored() {
     let root = place.text("root");
     fs::create_dir(&root).unwrap();
     let restore = ["--root", &root, "restore", &config, "--state", &state];
-    let (code, text, _) = said(&restore);
-    assert!(code == 1 && text.contains("no such folder"), "a mistyped folder: {text}");
+    for (folder, what) in [(&state, "there is no such folder"), (&config, "is not a folder")] {
+        let (code, text, complaint) = said(&["--root", &root, "restore", "--state", folder]);
+        assert_eq!((code, text.as_str()), (2, ""), "a mistyped folder: {complaint}");
+        assert_eq!(complaint, format!("wattiod: {folder}: {what}; nothing was restored\n"));
+    }
     fs::create_dir(&state).unwrap();
     let (code, text, _) = said(&restore);
     assert_eq!((code, text), (0, format!("nothing to restore in {state}\n")));

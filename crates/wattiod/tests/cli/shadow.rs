@@ -65,6 +65,20 @@ fn details_are_told_to_who_asks_for_them() {
     }
 }
 
+/// The exit code was that of a problem of the host.
+#[test]
+fn a_folder_that_cannot_keep_results_is_bad_input() {
+    let place = Place::measured();
+    for folder in ["wattiod.toml", "wattiod.toml/results"] {
+        let (config, folder) = (place.text("wattiod.toml"), place.text(folder));
+        let (code, _, complaint) =
+            said(&["observe", &config, "--duration", "1 s", "--out", &folder]);
+        assert_eq!(code, 2, "{complaint}");
+        let told = format!("{folder}: results cannot be kept there: ");
+        assert!(complaint.contains(&told) && complaint.contains("--out"), "{complaint}");
+    }
+}
+
 /// It said "saved 0.0 W", as if that had been found.
 #[test]
 fn a_group_of_which_nothing_can_be_set_is_told_of_and_no_saving_is() {
