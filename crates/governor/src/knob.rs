@@ -85,6 +85,18 @@ pub trait MachineView: Send {
         self.same(address, value, found)
     }
 
+    /// Whether the machine keeps `value` and shows `found` in its place only for as long as something
+    /// else limits it: a frequency by heat or by firmware.
+    fn is_limited(&self, _address: &Address, _value: &str, _found: &str) -> bool {
+        false
+    }
+
+    /// What a place that shows `found` may have been told at most: more than it shows while something
+    /// limits it.
+    fn unlimited(&self, _address: &Address, found: String) -> String {
+        found
+    }
+
     /// The marks by which a value is recognised at a place and which the `original` does not leave.
     /// They are saved before the value is first written, so that even after a crash somebody else's
     /// value can be told from ours. As each new one is another write to the disk, many values have to

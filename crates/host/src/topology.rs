@@ -178,15 +178,14 @@ impl FrequencyPolicy {
         if cpus.is_empty() || hardware_min > hardware_max {
             return Ok(None);
         }
-        let steps = ["scaling_available_frequencies", "scaling_boost_frequencies"];
-        let steps = steps.into_iter().filter_map(text).collect::<Vec<_>>().join(" ");
+        let steps = steps(root, &folder);
         Ok(Some(Self {
             cpus,
             hardware_min,
             hardware_max,
             scaling_min: frequency("scaling_min_freq"),
             scaling_max: frequency("scaling_max_freq"),
-            steps: frequencies(&steps),
+            steps,
             driver: text("scaling_driver"),
             governor: text("scaling_governor"),
             base: frequency("base_frequency"),
@@ -231,7 +230,19 @@ pub fn from_khz(text: &str) -> Option<Hertz> {
     (1..=1_000_000_000).contains(&khz).then_some(Hertz(khz as f64 * 1e3))
 }
 
-/// The frequencies in a list of kilohertz, ascending, without what is no number.
+/// A frequency as cpufreq writes it.
+#[must_use]
+pub fn khz(frequency: Hertz) -> String {
+    format!("{:.0}", frequency.0 / 1e3)
+}
+
+/// The frequencies that a policy lists, ascending, without what is no number.
+pub(crate) fn steps(root: &Root, policy: &str) -> Vec<Hertz> {
+    let files = ["scaling_available_frequencies", "scaling_boost_frequencies"];
+    let texts = files.map(|file| root.read(&format!("{policy}/{file}")).unwrap_or_default());
+    frequencies(&texts.join(" "))
+}
+
 fn frequencies(text: &str) -> Vec<Hertz> {
     let mut steps: Vec<_> = text.split_whitespace().filter_map(from_khz).collect();
     steps.sort_by(|a, b| a.0.total_cmp(&b.0));

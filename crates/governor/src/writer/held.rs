@@ -85,6 +85,7 @@ impl RestorableWriter {
                 match self.machine.read(address) {
                     Ok(found) if self.machine.same(address, &found, value) => continue,
                     Ok(found) => {
+                        let found = self.machine.unlimited(address, found);
                         self.hold(knob, address.clone(), found);
                         new.push(address.clone());
                     }
@@ -99,6 +100,7 @@ impl RestorableWriter {
                 if !self.held.contains_key(endangered)
                     && let Ok(found) = self.machine.read(endangered)
                 {
+                    let found = self.machine.unlimited(endangered, found);
                     self.hold(knob, endangered.clone(), found);
                     new.push(endangered.clone());
                 }

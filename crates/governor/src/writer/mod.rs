@@ -161,7 +161,10 @@ impl RestorableWriter {
             return;
         };
         match self.machine.read(address) {
-            Ok(found) => notes.extend(self.notice(address, &written, found)),
+            Ok(found) => {
+                let found = self.behind_limit(address, &written, found);
+                notes.extend(self.notice(address, &written, found));
+            }
             Err(MachineError::Gone { .. }) => self.forget(address),
             Err(MachineError::Refused { .. }) => {}
         }
@@ -186,6 +189,15 @@ impl RestorableWriter {
     /// The places that were left to somebody else.
     pub fn released(&self) -> impl Iterator<Item = &Address> {
         self.released.iter()
+    }
+
+    /// What stands at a place that was told `told` and shows `found`: the former, if the latter only
+    /// shows because something limits it for now. Otherwise a limit of the firmware's would count as
+    /// somebody else's write, and so would its end.
+    fn behind_limit(&self, address: &Address, told: &str, found: String) -> String {
+        let shows_it = self.machine.took(address, told, &found);
+        let limited = !shows_it && self.machine.is_limited(address, told, &found);
+        if limited { told.to_owned() } else { found }
     }
 
     /// Releases a place that no longer holds what was written, after putting back whatever part of

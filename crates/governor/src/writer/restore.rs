@@ -92,7 +92,10 @@ impl RestorableWriter {
             if unknown || self.machine.has_parts(address) {
                 continue;
             }
-            let Ok(found) = self.machine.read(address) else { continue };
+            let Ok(mut found) = self.machine.read(address) else { continue };
+            if let Written::Read(written) = &held.written {
+                found = self.behind_limit(address, written, found);
+            }
             if self.machine.same(address, &found, &held.original) {
                 continue;
             }
@@ -133,8 +136,11 @@ impl RestorableWriter {
             return self.put_parts_back(address);
         }
         let Some(held) = self.held.get(address) else { return Ok(Back::AsItWas) };
-        let original = held.original.clone();
-        let found = self.machine.read(address)?;
+        let (original, written) = (held.original.clone(), held.written.clone());
+        let mut found = self.machine.read(address)?;
+        if let Written::Read(written) = written {
+            found = self.behind_limit(address, &written, found);
+        }
         if self.machine.same(address, &found, &original) {
             return Ok(Back::AsItWas);
         }

@@ -52,6 +52,10 @@ impl RestorableWriter {
 
     fn note_side_effect(&mut self, place: &Address, back: bool) {
         let mut found = self.machine.read(place);
+        let written = self.held.get(place).map(|held| held.written.clone());
+        if let Some(Written::Read(written)) = written {
+            found = found.map(|found| self.behind_limit(place, &written, found));
+        }
         let Some(held) = self.held.get_mut(place) else { return };
         if held.written != Written::Nothing {
             // Another knob of ours writes there too and takes care of it.

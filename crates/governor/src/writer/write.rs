@@ -24,12 +24,13 @@ impl RestorableWriter {
             (Target::Original, _) => held.original.clone(),
         };
         let written = held.written.clone();
-        let found = self.machine.read(address)?;
-        if let Written::Read(written) = written
-            && let Some(note) = self.notice(address, &written, found.clone())
-        {
-            applied.notes.push(note);
-            return Ok(None);
+        let mut found = self.machine.read(address)?;
+        if let Written::Read(written) = written {
+            found = self.behind_limit(address, &written, found);
+            if let Some(note) = self.notice(address, &written, found.clone()) {
+                applied.notes.push(note);
+                return Ok(None);
+            }
         }
         if self.machine.same(address, &found, &target) {
             return Ok(None);
@@ -56,7 +57,10 @@ impl RestorableWriter {
         }
         let wrote = self.machine.write(address, value);
         // A write that was refused may still have changed something.
-        let found = self.machine.read(address)?;
+        let mut found = self.machine.read(address)?;
+        if wrote.is_ok() {
+            found = self.behind_limit(address, value, found);
+        }
         let as_wanted = self.machine.took(address, value, &found);
         self.note_write(address, found);
         wrote.map(|()| as_wanted)
@@ -66,6 +70,7 @@ impl RestorableWriter {
     pub(super) fn settle(&mut self, address: &Address, value: &str) -> Result<(), MachineError> {
         self.machine.settle(address, value);
         let found = self.machine.read(address)?;
+        let found = self.behind_limit(address, value, found);
         let as_wanted = self.machine.took(address, value, &found);
         let message = format!("{value:?} was written, but {found:?} was read back");
         self.note_write(address, found);

@@ -18,7 +18,7 @@ use super::Opened;
 use super::table::{KnobFile, files_of};
 use crate::Root;
 use crate::groups::Group;
-use crate::topology::{CPU_FOLDER, FrequencyPolicy, Topology, from_khz};
+use crate::topology::{CPU_FOLDER, FrequencyPolicy, Topology, from_khz, khz};
 use serde::Deserialize;
 use wattio_governor::{Address, Assignment, Cpus, Knob, Layer, MachineError, MachineView, Setting};
 use wattio_units::Hertz;
@@ -163,7 +163,9 @@ impl Domain {
             return;
         }
         let cap = machine.read(&self.address).ok().as_deref().and_then(from_khz);
-        let is_capped = cap.is_some_and(|cap| found >= cap && cap < self.policy.highest());
+        // A cap that heat or firmware set below the lowest frequency hides no minimum that was raised.
+        let is_capped =
+            found >= lowest && cap.is_some_and(|cap| found >= cap && cap < self.policy.highest());
         self.floor = if self.caps && is_capped {
             Floor::Hidden
         } else {
@@ -209,11 +211,6 @@ impl Domain {
         let value = self.file.text(self.policy.resolve(wanted).0);
         Assignment::new(self.address.clone(), value)
     }
-}
-
-/// A frequency as cpufreq writes it.
-fn khz(frequency: Hertz) -> String {
-    format!("{:.0}", frequency.0 / 1e3)
 }
 
 impl Knob for FrequencyKnob {

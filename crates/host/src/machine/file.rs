@@ -14,6 +14,7 @@
 //! - The freezer's `FREEZING` is as good as `FROZEN`.
 
 use super::error::AccessError;
+use super::limited::is_limited;
 use super::program::Budget;
 use super::shell::quoted;
 use crate::Root;
@@ -144,7 +145,10 @@ pub(super) fn settle(
         return;
     }
     let (mut wait, mut left) = (SETTLES_AGAIN_AFTER, SETTLES_WITHIN);
-    while !root.read(path).is_ok_and(|found| rounded(path, value, found.trim())) {
+    let in_force = |found: String| {
+        rounded(path, value, found.trim()) || is_limited(root, path, value, found.trim())
+    };
+    while !root.read(path).is_ok_and(in_force) {
         let Some(span) = budget.allows(if wait < left { wait } else { left }) else { return };
         let Ok(time) = Duration::try_from_secs_f64(span.0) else { return };
         sleep(time);

@@ -62,6 +62,15 @@ fn range(mark: &str) -> Option<(f64, f64)> {
     Some((first.parse().ok()?, last.parse().ok()?))
 }
 
+/// The highest number that any of the marks stands for.
+pub(super) fn highest(marks: &BTreeSet<String>) -> Option<String> {
+    let last = |mark: &String| match mark.split_once('-') {
+        Some((_, last)) => last.parse().ok(),
+        None => mark.parse().ok(),
+    };
+    marks.iter().filter_map(last).max().map(|highest: u64| highest.to_string())
+}
+
 /// Whether a file shows less than what was written, for reasons of the kernel's.
 fn shows_less(path: &str, original: &str, marks: &BTreeSet<String>, found: &str) -> bool {
     let Ok(found) = found.parse::<f64>() else { return false };

@@ -21,6 +21,7 @@ pub mod cpuset;
 pub mod dma_latency;
 mod error;
 pub mod file;
+mod limited;
 mod marks;
 pub mod nvme;
 pub(crate) mod program;
@@ -163,6 +164,17 @@ impl MachineView for LinuxMachine {
             || (address.scheme() == "file" && file::rounded(address.rest(), value, found))
     }
 
+    fn is_limited(&self, address: &Address, value: &str, found: &str) -> bool {
+        address.scheme() == "file" && limited::is_limited(&self.root, address.rest(), value, found)
+    }
+
+    fn unlimited(&self, address: &Address, found: String) -> String {
+        match address.scheme() {
+            "file" => limited::unlimited(&self.root, address.rest(), found),
+            _ => found,
+        }
+    }
+
     fn is_side_effect(&self, address: &Address, original: &str, found: &str) -> bool {
         match address.scheme() {
             "cpuset" => self.lost_those_off(original, found),
@@ -199,7 +211,14 @@ impl MachineView for LinuxMachine {
         match address.scheme() {
             "cpuset" => cpuset::put_back(original, marks, found),
             "affinity" => affinity::put_back(&self.root, address.rest(), original, marks, found),
-            "file" => marks::put_back(address.rest(), original, marks, found),
+            "file" => {
+                // What was written may be hidden by a limit.
+                let hidden = marks::highest(marks).is_some_and(|highest| {
+                    limited::is_limited(&self.root, address.rest(), &highest, found)
+                });
+                let back = || marks::put_back(address.rest(), original, marks, found);
+                if hidden { original.to_owned() } else { back() }
+            }
             "cgroup" => {
                 marks::put_back(cgroup_file::split(address.rest()).0, original, marks, found)
             }

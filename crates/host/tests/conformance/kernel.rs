@@ -22,6 +22,19 @@ pub struct Kernel {
     /// Files of processors of version 1 control groups.
     pub sets: Vec<Address>,
     pub affinities: Affinities,
+    /// The caps that were asked for, by file, where the firmware may allow less.
+    pub caps: Caps,
+}
+
+/// What was asked of each `scaling_max_freq`, in kHz.
+pub type Caps = Arc<Mutex<BTreeMap<String, u32>>>;
+
+/// What a cap shows: what was asked for, or less where the firmware limits it.
+pub fn show_cap(root: &wattio_host::Root, path: &str, asked: u32) {
+    let limit = path.replace("scaling_max_freq", "bios_limit");
+    let limit = root.read(&limit).ok().and_then(|text| text.parse().ok());
+    let shown = limit.map_or(asked, |limit: u32| asked.min(limit));
+    root.write(path, &shown.to_string()).unwrap();
 }
 
 impl Kernel {
@@ -32,6 +45,7 @@ impl Kernel {
             root: tree.root(),
             sets: sets.iter().map(set).collect(),
             affinities: Arc::clone(affinities),
+            caps: Caps::default(),
         }
     }
 
@@ -113,6 +127,14 @@ impl MachineView for Kernel {
         self.linux.took(address, value, found)
     }
 
+    fn is_limited(&self, address: &Address, value: &str, found: &str) -> bool {
+        self.linux.is_limited(address, value, found)
+    }
+
+    fn unlimited(&self, address: &Address, found: String) -> String {
+        self.linux.unlimited(address, found)
+    }
+
     fn is_side_effect(&self, address: &Address, original: &str, found: &str) -> bool {
         self.linux.is_side_effect(address, original, found)
     }
@@ -172,6 +194,12 @@ impl Machine for Kernel {
         if let Some(cpu) = cpu {
             self.plug(cpu, value == "1");
         }
-        self.linux.write(address, value)
+        self.linux.write(address, value)?;
+        if address.rest().ends_with("/scaling_max_freq") {
+            let asked = value.parse().unwrap();
+            self.caps.lock().unwrap().insert(address.rest().to_owned(), asked);
+            show_cap(&self.root, address.rest(), asked);
+        }
+        Ok(())
     }
 }

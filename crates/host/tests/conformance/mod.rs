@@ -8,6 +8,7 @@ mod here;
 mod here_sources;
 mod kernel;
 mod kills;
+mod limited;
 mod served;
 mod sources;
 mod threads;
