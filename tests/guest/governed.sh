@@ -67,3 +67,37 @@ echo 1 > /sys/devices/system/cpu/cpu3/online
 fact unplugged.back "$(limit3)"
 wattiod restore /root/unplugged.toml > /tmp/restored; fact unplugged.restore.exit $?
 fact unplugged.after "$(limit3)"
+
+# Heat limits the frequency while the daemon does, and the host cools down before the daemon ends,
+# afterwards, or after a kill.
+heat() {
+    for device in /sys/class/thermal/cooling_device*; do
+        [ "$(cat "$device/type")" != Processor ] || echo "$1" > "$device/cur_state"
+    done
+}
+# The cooling devices were made before there were frequencies: made again, they know these.
+for cpu in 0 1 2 3; do
+    echo cpu$cpu > /sys/bus/cpu/drivers/processor/unbind
+    echo cpu$cpu > /sys/bus/cpu/drivers/processor/bind
+done
+warm() { [ "$(limit3)" = 2000000 ]; }
+hot() { [ "$(limit3)" = 1600000 ]; }
+for end in cooled hot killed; do
+    wattiod run /root/heated.toml 2> /tmp/log & daemon=$!
+    until_true warm || { cat /tmp/log; exit 1; }
+    heat 1
+    until_true hot || { echo "no heat"; exit 1; }
+    # Longer than the daemon takes to look at all places again.
+    sleep 8
+    fact heated.$end.hot "$(limit3)"
+    case $end in
+        cooled) heat 0; until_true warm; sleep 3; fact heated.cooled.later "$(limit3)" ;;
+    esac
+    case $end in killed) kill -KILL $daemon ;; *) kill -TERM $daemon ;; esac
+    wait $daemon; fact heated.$end.exit $?
+    case $end in killed) wattiod restore /root/heated.toml > /tmp/restored; fact heated.$end.exit $? ;; esac
+    heat 0
+    fact heated.$end.log "$(tr '\n' ';' < /tmp/log)"
+    sleep 1
+    fact heated.$end.after "$(limit3)"
+done

@@ -61,6 +61,9 @@ UNPLUGGED = CONFIGURATION
 for knob in ('kind = "cpu.cpuset"', 'kind = "cpu.online"\naccept_hotplug = true'):
     UNPLUGGED = UNPLUGGED.replace(f"[[knob]]\n{knob}\n", "")
 
+# The same, at a frequency that heat can limit further.
+HEATED = UNPLUGGED.replace("frequency_share = 0.5", "frequency_share = 0.8")
+
 # Ten requests of 300 us each tenth of a second.
 MEASURE = """#!/bin/sh
 while usleep 100000; do echo '{"requests": 10, "latency_us_mean": 300.0}'; done
@@ -83,6 +86,7 @@ def facts(guest: Guest) -> dict[str, str]:
         "/etc/wattiod.toml": CONFIGURATION,
         "/root/kept.toml": KEPT,
         "/root/unplugged.toml": UNPLUGGED,
+        "/root/heated.toml": HEATED,
         "/root/measure.sh": MEASURE,
         "/etc/passwd": "root:x:0:0:root:/root:/bin/sh\n",
     }
@@ -144,6 +148,21 @@ def test_a_processor_that_somebody_took_off_gets_its_limit_back_later(
     assert told["back"] == "1200000"
     assert told["restore.exit"] == "0"
     assert told["after"] == told["before"]
+
+
+@pytest.mark.parametrize("end", ["cooled", "hot", "killed"])
+def test_heat_that_limits_a_frequency_is_not_somebody_elses_write(
+    facts: dict[str, str], end: str
+) -> None:
+    """The limit was left alone from then on, and stayed when the host had cooled down."""
+    heated = state(facts, f"heated.{end}")
+    assert heated["hot"] == "1600000"
+    assert heated["exit"] == "0"
+    assert "somebody else" not in heated["log"]
+    assert "read back" not in heated["log"]
+    assert heated["after"] == "2400000"
+    if end == "cooled":
+        assert heated["later"] == "2000000"
 
 
 def test_knobs_conform_in_the_guest(guest: Guest) -> None:
