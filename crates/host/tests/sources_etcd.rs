@@ -25,29 +25,39 @@ fn free_port() -> u16 {
     address.port()
 }
 
+/// The file of the storage target's tests with this name: a certificate for `localhost`, its key, the
+/// authority.
+fn of_localhost(name: &str) -> String {
+    format!("{}/../target/tests/serve/tls/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
 struct Etcd {
     child: Child,
     port: u16,
+    /// Where it serves by HTTPS.
+    tls_port: u16,
     _data: tempfile::TempDir,
 }
 
 impl Etcd {
     fn start() -> Option<Self> {
         let data = tempfile::tempdir().unwrap();
-        let (port, peer_port) = (free_port(), free_port());
-        let client = format!("http://127.0.0.1:{port}");
+        let (port, tls_port, peer_port) = (free_port(), free_port(), free_port());
+        let client = format!("http://127.0.0.1:{port},https://127.0.0.1:{tls_port}");
         let peer = format!("http://127.0.0.1:{peer_port}");
         let child = Command::new("etcd")
             .args(["--name", "test", "--log-level", "error", "--data-dir"])
             .arg(data.path())
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+            .args(["--cert-file", &of_localhost("certificate.pem")])
+            .args(["--key-file", &of_localhost("key.pem")])
             .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
             .args(["--initial-cluster", &format!("test={peer}")])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .ok()?;
-        Some(Self { child, port, _data: data })
+        Some(Self { child, port, tls_port, _data: data })
     }
 
     /// Stores one value through etcd's gateway; false while it does not serve yet.
@@ -107,11 +117,20 @@ fn the_fsyncs_of_etcd_are_seen() {
         assert!(start.elapsed() < PATIENCE, "etcd does not serve");
         std::thread::yield_now();
     }
+    let plain = (format!("http://127.0.0.1:{}/metrics", etcd.port), None);
+    let secure = (format!("https://localhost:{}/metrics", etcd.tls_port), Some("ca.pem"));
+    for (url, ca) in [plain, secure] {
+        fsyncs_are_seen(&etcd, &url, ca.map(of_localhost));
+    }
+}
+
+fn fsyncs_are_seen(etcd: &Etcd, url: &str, ca_file: Option<String>) {
     let config: LatencyConfig = serde_json::from_value(serde_json::json!({
         "kind": "prometheus",
-        "url": format!("http://127.0.0.1:{}/metrics", etcd.port),
+        "url": url,
         "metric": "etcd_disk_wal_fsync_duration_seconds",
         "interval": "5 ms",
+        "ca_file": ca_file,
     }))
     .unwrap();
     let mut source = config.open(&Root::default(), Seconds(0.5)).unwrap();

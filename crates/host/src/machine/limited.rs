@@ -159,7 +159,8 @@ mod tests {
             let file = |name| format!("{COOLING}/cooling_device7/{name}");
             [(file("type"), kind), (file("cur_state"), state)]
         };
-        let cases: [(Vec<(String, &str)>, &str, &[&str]); 8] = [
+        type Files = Vec<(String, &'static str)>;
+        let cases: [(Files, &str, &[&str]); 8] = [
             (vec![], "none", &["2600000"]),
             (vec![("{policy}/bios_limit".into(), "1000000")], "firmware", &["1000000"]),
             (vec![("{policy}/bios_limit".into(), "1200000")], "between steps", &["1000000"]),

@@ -7,6 +7,7 @@
 //! and only if the kernel was built with it and has it switched on.
 
 use super::polled::interval;
+use super::prometheus::access::Access;
 use super::prometheus::gauge::{self, Gauge};
 use super::worker::Worker;
 use crate::Stopwatch;
@@ -28,8 +29,15 @@ const QUEUED_MAX: f64 = 1e9;
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The metrics page, such as `http://127.0.0.1:9100/metrics`. Allowed: an address that begins
-    /// with `http://`; HTTPS is not supported.
+    /// with `http://` or `https://`.
     pub url: String,
+    /// A file with the token that the server asks for (`Authorization: Bearer`), which not every
+    /// user may read; it is read for each request. Default: none. Allowed: an absolute path; with
+    /// `http://`, only for an address of this host.
+    pub token_file: Option<String>,
+    /// The authorities whose certificates are trusted, in PEM, for `https://`; read again once it
+    /// changes. Default: the host's own. Allowed: an absolute path.
+    pub ca_file: Option<String>,
     /// The gauge that reports how many client tasks wait for one of the group's cores. Matching
     /// series are summed. Allowed: the full name of a metric on the page.
     pub metric: String,
@@ -43,12 +51,16 @@ pub struct Config {
 }
 
 impl Config {
+    fn access(&self) -> Result<Access, (&'static str, String)> {
+        Access::new(&self.url, self.token_file.as_deref(), self.ca_file.as_deref())
+    }
+
     /// Checks that do not need the host.
     ///
     /// # Errors
     /// The key below `queue`, and what is allowed.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
-        gauge::check(&self.url, &self.metric, self.interval)
+        gauge::check(self.access(), &self.metric, self.interval)
     }
 }
 
@@ -91,7 +103,8 @@ impl Queue {
     fn open(config: &Config, period: Seconds, stopwatch: Stopwatch) -> Result<Self, SourceError> {
         let name = format!("queue {} {}", config.url, config.metric);
         let interval = interval(&name, config.interval, period)?;
-        let mut gauge = Gauge::new(&name, &config.url, &config.metric, &config.labels, TIMEOUT)?;
+        let mut gauge =
+            Gauge::new(&name, config.access(), &config.metric, &config.labels, TIMEOUT)?;
         let read = move || {
             // As old as the request.
             let at = stopwatch();

@@ -1,10 +1,11 @@
 //! Power from a metrics page in the text format of Prometheus: a gauge of power or a counter of
-//! energy. Matching series are summed. Only plain HTTP is supported, as for latency.
+//! energy. Matching series are summed.
 
 use super::means::Means;
 use super::unit::Unit;
 use crate::Stopwatch;
 use crate::sources::polled::{at_least, interval};
+use crate::sources::prometheus::access::Access;
 use crate::sources::prometheus::frozen::Frozen;
 use crate::sources::prometheus::gauge::{self, Gauge};
 use crate::sources::worker::Worker;
@@ -22,8 +23,15 @@ const TIMEOUT_MAX: Seconds = Seconds(60.0);
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The metrics page, such as `http://127.0.0.1:9290/metrics`. Allowed: an address that begins
-    /// with `http://`; HTTPS is not supported.
+    /// with `http://` or `https://`.
     pub url: String,
+    /// A file with the token that the server asks for (`Authorization: Bearer`), which not every
+    /// user may read; it is read for each request. Default: none. Allowed: an absolute path; with
+    /// `http://`, only for an address of this host.
+    pub token_file: Option<String>,
+    /// The authorities whose certificates are trusted, in PEM, for `https://`; read again once it
+    /// changes. Default: the host's own. Allowed: an absolute path.
+    pub ca_file: Option<String>,
     /// The gauge or counter, such as `ipmi_dcmi_power_consumption_watts`. Matching series are
     /// summed. Allowed: the full name of a metric on the page.
     pub metric: String,
@@ -47,8 +55,12 @@ fn timeout_default() -> Seconds {
 }
 
 impl Config {
+    fn access(&self) -> Result<Access, (&'static str, String)> {
+        Access::new(&self.url, self.token_file.as_deref(), self.ca_file.as_deref())
+    }
+
     pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
-        gauge::check(&self.url, &self.metric, self.interval)?;
+        gauge::check(self.access(), &self.metric, self.interval)?;
         if !(TIMEOUT_MIN..=TIMEOUT_MAX).contains(&self.timeout) {
             let message = format!("is {}; allowed is {TIMEOUT_MIN} to {TIMEOUT_MAX}", self.timeout);
             return Err(("timeout", message));
@@ -96,7 +108,7 @@ pub(super) fn open(
     let timeout = at_least(&name, "timeout", config.timeout, TIMEOUT_MIN)?;
     let timeout = Duration::try_from_secs_f64(timeout.0.min(TIMEOUT_MAX.0));
     let timeout = timeout.unwrap_or(Duration::MAX);
-    let mut gauge = Gauge::new(&name, &config.url, &config.metric, &config.labels, timeout)?;
+    let mut gauge = Gauge::new(&name, config.access(), &config.metric, &config.labels, timeout)?;
     let mut frozen = Frozen::default();
     let theirs = stopwatch.clone();
     let read = move || {

@@ -1,7 +1,8 @@
 //! One value on a metrics page, selected by the metric's full name: a gauge or a counter.
 
+use super::access::Access;
 use super::http::Client;
-use super::{is_metric_name, text, url};
+use super::{is_metric_name, text};
 use crate::root::as_text;
 use crate::sources::polled::INTERVAL_MIN;
 use std::collections::BTreeMap;
@@ -21,11 +22,11 @@ pub(in crate::sources) struct Gauge {
 /// # Errors
 /// The key, and what is allowed.
 pub(in crate::sources) fn check(
-    url: &str,
+    access: Result<Access, (&'static str, String)>,
     metric: &str,
     interval: Option<Seconds>,
 ) -> Result<(), (&'static str, String)> {
-    url::parse(url).map_err(|message| ("url", message))?;
+    access?;
     if !is_metric_name(metric) {
         return Err(("metric", format!("is {metric:?}, not a metric name")));
     }
@@ -42,13 +43,13 @@ impl Gauge {
     /// When the address makes no sense; `source_name` is for the message.
     pub fn new(
         source_name: &str,
-        url: &str,
+        access: Result<Access, (&'static str, String)>,
         metric: &str,
         labels: &BTreeMap<String, String>,
         timeout: Duration,
     ) -> Result<Self, SourceError> {
-        let url = url::parse(url).map_err(|message| SourceError::new(source_name, message))?;
-        let client = Client::new(url, timeout);
+        let wrong = |(key, message)| SourceError::new(source_name, format!("{key}: {message}"));
+        let client = Client::new(access.map_err(wrong)?, timeout);
         Ok(Self { client, metric: metric.to_owned(), labels: labels.clone() })
     }
 

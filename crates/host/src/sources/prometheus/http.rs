@@ -2,11 +2,13 @@
 //! for the whole exchange, and a size limit.
 //!
 //! A library would add ten crates, half a megabyte, and a thread and a name look-up for each
-//! request. httparse does the parsing.
+//! request. httparse does the parsing, and rustls what HTTPS takes.
 
-use super::url::Url;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+mod line;
+
+use super::access::Access;
+use line::Line;
+use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 /// The most that is read of a page.
@@ -20,8 +22,9 @@ const PART_BYTES: usize = 16 << 10;
 /// Reads one page.
 #[derive(Debug)]
 pub struct Client {
+    /// Up to the token, which is read for each request.
     request: String,
-    url: Url,
+    access: Access,
     timeout: Duration,
     kept: Option<Line>,
     /// What was read last.
@@ -52,17 +55,6 @@ impl Buffer {
     }
 }
 
-/// A connection, and the timeouts that it was given last.
-#[derive(Debug)]
-struct Line {
-    stream: TcpStream,
-    reading: Duration,
-    writing: Duration,
-}
-
-/// Smaller differences of timeouts do not matter: the system rounds to some milliseconds anyway.
-const TIMEOUT_SLACK: Duration = Duration::from_millis(1);
-
 /// How the end of the page is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Length {
@@ -82,33 +74,35 @@ struct Head {
 impl Client {
     /// Nothing is connected yet.
     #[must_use]
-    pub fn new(url: Url, timeout: Duration) -> Self {
+    pub fn new(access: Access, timeout: Duration) -> Self {
         let request = format!(
             "GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: wattio\r\nAccept: text/plain\r\n\
-             Accept-Encoding: identity\r\n\r\n",
-            url.path, url.authority
+             Accept-Encoding: identity\r\n",
+            access.url.path, access.url.authority
         );
-        Self { request, url, timeout, kept: None, buffer: Buffer::default() }
+        Self { request, access, timeout, kept: None, buffer: Buffer::default() }
     }
 
     /// The page as it is now.
     ///
     /// # Errors
-    /// Says what went wrong: no connection, no answer in time, another status than 200, a page that
-    /// is too long or ends early.
+    /// Says what went wrong: no token, no connection, a certificate that is not trusted, no answer in
+    /// time, another status than 200, a page that is too long or ends early.
     pub fn get(&mut self) -> Result<&[u8], String> {
         let deadline = Instant::now() + self.timeout;
+        let request = format!("{}{}\r\n", self.request, self.access.authorization()?);
         let mut buffer = std::mem::take(&mut self.buffer);
         // A kept connection may have been closed meanwhile; then a new one is tried.
         if let Some(kept) = self.kept.take() {
             let mut answer = Answer::new(kept, deadline, self.timeout, buffer);
-            match self.exchange(&mut answer) {
+            match exchange(&request, &mut answer) {
                 Err(_) if answer.bytes().is_empty() && !answer.timed_out => buffer = answer.buffer,
                 done => return done.map(|page| self.finish(answer, page)),
             }
         }
-        let mut answer = Answer::new(self.connect(deadline)?, deadline, self.timeout, buffer);
-        let page = self.exchange(&mut answer)?;
+        let line = Line::connect(&mut self.access, deadline)?;
+        let mut answer = Answer::new(line, deadline, self.timeout, buffer);
+        let page = exchange(&request, &mut answer)?;
         Ok(self.finish(answer, page))
     }
 
@@ -117,72 +111,51 @@ impl Client {
         self.buffer = answer.buffer;
         self.buffer.bytes().get(page.from..page.to).unwrap_or_default()
     }
+}
 
-    fn connect(&self, deadline: Instant) -> Result<Line, String> {
-        let place = (self.url.host.as_str(), self.url.port);
-        let addresses = place.to_socket_addrs().map_err(|error| error.to_string())?;
-        let mut last = format!("{} has no address", self.url.host);
-        for address in addresses {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            match TcpStream::connect_timeout(&address, left) {
-                Ok(stream) => {
-                    stream.set_nodelay(true).map_err(|error| error.to_string())?;
-                    let (reading, writing) = (Duration::MAX, Duration::MAX);
-                    return Ok(Line { stream, reading, writing });
-                }
-                Err(error) => last = format!("{address}: {error}"),
-            }
+/// Asks, and waits for the page.
+fn exchange(request: &str, answer: &mut Answer) -> Result<Page, String> {
+    answer.send(request.as_bytes())?;
+    let head = loop {
+        if let Some(head) = parse_head(answer.bytes())? {
+            break head;
         }
-        Err(last)
-    }
-
-    /// Asks, and waits for the page.
-    fn exchange(&self, answer: &mut Answer) -> Result<Page, String> {
-        answer.send(self.request.as_bytes())?;
-        let head = loop {
-            if let Some(head) = parse_head(answer.bytes())? {
-                break head;
+        if answer.bytes().len() > HEAD_BYTES_MAX {
+            return Err(format!("its headers are longer than {HEAD_BYTES_MAX} bytes"));
+        }
+        if !answer.more()? {
+            return Err("the connection was closed before an answer".to_owned());
+        }
+    };
+    let from = head.bytes;
+    match head.length {
+        Length::Known(bytes) => {
+            let to = from + bytes;
+            while answer.bytes().len() < to {
+                answer.more_body(from)?;
             }
-            if answer.bytes().len() > HEAD_BYTES_MAX {
-                return Err(format!("its headers are longer than {HEAD_BYTES_MAX} bytes"));
-            }
-            if !answer.more()? {
-                return Err("the connection was closed before an answer".to_owned());
-            }
-        };
-        let from = head.bytes;
-        match head.length {
-            Length::Known(bytes) => {
-                let to = from + bytes;
-                while answer.bytes().len() < to {
-                    answer.more_body(from)?;
+            // Bytes after the page do not belong to an answer of ours.
+            let exact = answer.bytes().len() == to;
+            Ok(Page { from, to, keep: head.keep && exact })
+        }
+        Length::Chunked => {
+            // Parsed only when it may be complete, or long pages would be parsed many times.
+            let page = loop {
+                let body = answer.bytes().get(from..).unwrap_or_default();
+                let may_end = body.ends_with(b"\r\n\r\n");
+                let page = if may_end { unchunk(body)? } else { None };
+                match page {
+                    Some(page) => break page,
+                    None => answer.more_body(from)?,
                 }
-                // Bytes after the page do not belong to an answer of ours.
-                let exact = answer.bytes().len() == to;
-                Ok(Page { from, to, keep: head.keep && exact })
-            }
-            Length::Chunked => {
-                // Parsed only when it may be complete, or long pages would be parsed many times.
-                let page = loop {
-                    let body = answer.bytes().get(from..).unwrap_or_default();
-                    let may_end = body.ends_with(b"\r\n\r\n");
-                    let page = if may_end { unchunk(body)? } else { None };
-                    match page {
-                        Some(page) => break page,
-                        None => answer.more_body(from)?,
-                    }
-                };
-                let to = page.len();
-                answer.buffer = Buffer { memory: page, filled: to };
-                Ok(Page { from: 0, to, keep: head.keep })
-            }
-            Length::UntilClosed => {
-                while answer.more()? {}
-                Ok(Page { from, to: answer.bytes().len(), keep: false })
-            }
+            };
+            let to = page.len();
+            answer.buffer = Buffer { memory: page, filled: to };
+            Ok(Page { from: 0, to, keep: head.keep })
+        }
+        Length::UntilClosed => {
+            while answer.more()? {}
+            Ok(Page { from, to: answer.bytes().len(), keep: false })
         }
     }
 }
@@ -223,31 +196,15 @@ impl Answer {
         }
     }
 
-    fn left(&mut self) -> Result<Duration, String> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(self.failed(&ErrorKind::TimedOut.into())) } else { Ok(left) }
-    }
-
     fn send(&mut self, request: &[u8]) -> Result<(), String> {
-        let left = self.left()?;
-        let Line { stream, writing, .. } = &mut self.line;
-        let sent = set_timeout(writing, left, |left| stream.set_write_timeout(Some(left)));
-        let sent = sent.and_then(|()| self.line.stream.write_all(request));
+        let sent = self.line.send(request, self.deadline);
         sent.map_err(|error| self.failed(&error))
     }
 
     /// Reads on; false at the end of the connection.
     fn more(&mut self) -> Result<bool, String> {
-        let left = self.left()?;
-        let Line { stream, reading, .. } = &mut self.line;
-        set_timeout(reading, left, |left| stream.set_read_timeout(Some(left)))
-            .map_err(|error| error.to_string())?;
-        let count = loop {
-            match self.line.stream.read(self.buffer.room()) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                read => break read.map_err(|error| self.failed(&error))?,
-            }
-        };
+        let received = self.line.receive(self.buffer.room(), self.deadline);
+        let count = received.map_err(|error| self.failed(&error))?;
         self.buffer.filled += count;
         if self.bytes().len() > BODY_BYTES_MAX + HEAD_BYTES_MAX {
             return Err(format!("the page is longer than {} MiB", BODY_BYTES_MAX >> 20));
@@ -263,19 +220,6 @@ impl Answer {
         let came = self.bytes().len().saturating_sub(from);
         Err(format!("the page ends early, after {came} bytes"))
     }
-}
-
-/// Gives a connection a timeout, unless it `has` that already.
-fn set_timeout(
-    has: &mut Duration,
-    wanted: Duration,
-    set: impl FnOnce(Duration) -> std::io::Result<()>,
-) -> std::io::Result<()> {
-    if has.abs_diff(wanted) > TIMEOUT_SLACK {
-        set(wanted)?;
-        *has = wanted;
-    }
-    Ok(())
 }
 
 /// The head of the response; `None` if it is not complete.

@@ -2,9 +2,9 @@
 //!
 //! A histogram gives count, mean and buckets; a summary, or any pair of `_sum` and `_count`, gives
 //! count and mean. Buckets alone (MinIO) give a mean that is only as precise as they are narrow.
-//! Matching series are summed. Only plain HTTP is supported: the page is meant to be that of a
-//! local exporter.
+//! Matching series are summed. The page may be asked for by HTTPS, and with a token.
 
+pub(super) mod access;
 pub(super) mod frozen;
 pub(super) mod gauge;
 mod http;
@@ -15,6 +15,7 @@ use super::differences::{Differences, Totals};
 use super::polled::{Polled, at_least, interval};
 use crate::Stopwatch;
 use crate::root::as_text;
+use access::Access;
 use frozen::Frozen;
 use http::Client;
 use serde::Deserialize;
@@ -29,8 +30,15 @@ use wattio_units::Seconds;
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The metrics page, such as `http://127.0.0.1:2379/metrics`. Allowed: an address that begins
-    /// with `http://`; HTTPS is not supported.
+    /// with `http://` or `https://`.
     pub url: String,
+    /// A file with the token that the server asks for (`Authorization: Bearer`), which not every
+    /// user may read; it is read for each request. Default: none. Allowed: an absolute path; with
+    /// `http://`, only for an address of this host.
+    pub token_file: Option<String>,
+    /// The authorities whose certificates are trusted, in PEM, for `https://`; read again once it
+    /// changes. Default: the host's own. Allowed: an absolute path.
+    pub ca_file: Option<String>,
     /// The histogram, summary or `_sum`/`_count` pair, such as
     /// `etcd_disk_wal_fsync_duration_seconds`. Allowed: the name of a metric on the page, without
     /// `_bucket`, `_sum` or `_count`.
@@ -95,7 +103,7 @@ struct Page {
 /// # Errors
 /// The key, and what is allowed.
 pub(super) fn check(config: &Config) -> Result<(), (&'static str, String)> {
-    url::parse(&config.url).map_err(|message| ("url", message))?;
+    access(config)?;
     if !is_metric_name(&config.metric) {
         return Err(("metric", format!("{:?} is not a metric name", config.metric)));
     }
@@ -110,6 +118,10 @@ pub(super) fn check(config: &Config) -> Result<(), (&'static str, String)> {
     Ok(())
 }
 
+fn access(config: &Config) -> Result<Access, (&'static str, String)> {
+    Access::new(&config.url, config.token_file.as_deref(), config.ca_file.as_deref())
+}
+
 /// Starts to read the page in a thread of its own.
 ///
 /// # Errors
@@ -119,7 +131,7 @@ pub fn open(config: &Config, period: Seconds, stopwatch: Stopwatch) -> Result<Po
     let name = format!("prometheus {} {}", config.url, config.metric);
     let refused = |message: String| SourceError::new(&name, message);
     check(config).map_err(|(key, message)| refused(format!("{key}: {message}")))?;
-    let url = url::parse(&config.url).map_err(refused)?;
+    let access = access(config).map_err(|(key, message)| refused(format!("{key}: {message}")))?;
     let interval = interval(&name, config.interval, period)?;
     let timeout = at_least(&name, "timeout", config.timeout, Seconds(0.001))?;
     let timeout = Duration::try_from_secs_f64(timeout.0.min(60.0)).unwrap_or(Duration::MAX);
@@ -128,7 +140,7 @@ pub fn open(config: &Config, period: Seconds, stopwatch: Stopwatch) -> Result<Po
         labels: config.labels.clone(),
         unit_us: config.unit.us(),
     };
-    let client = Client::new(url, timeout);
+    let client = Client::new(access, timeout);
     let differences = Differences::new(&name);
     Polled::start(
         Page { name, client, selector, differences, frozen: Frozen::default() },
@@ -173,9 +185,9 @@ mod tests {
         let page = Arc::new(Mutex::new(String::new()));
         let name = "prometheus".to_owned();
         let (metric, labels) = ("waits".to_owned(), BTreeMap::new());
-        let url = url::parse(&page_fake::serve(&page)).unwrap();
+        let access = Access::new(&page_fake::serve(&page), None, None).unwrap();
         let mut source = Page {
-            client: Client::new(url, Duration::from_secs(20)),
+            client: Client::new(access, Duration::from_secs(20)),
             selector: Selector { metric, labels, unit_us: Unit::Seconds.us() },
             differences: Differences::new(&name),
             frozen: Frozen::default(),

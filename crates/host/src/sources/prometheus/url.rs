@@ -1,16 +1,18 @@
-//! The address of a page: `http://host:port/path`.
+//! The address of a page: `http://host:port/path`, or `https://`.
 
 /// Where a page is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     /// A name, an IPv4 address or an IPv6 address without its brackets.
     pub host: String,
-    /// The port; 80 where none is given.
+    /// The port; where none is given 80, or 443 with TLS.
     pub port: u16,
     /// The host and port as given, for the header `Host`.
     pub authority: String,
     /// With the leading slash and the query.
     pub path: String,
+    /// Whether it is asked for by HTTPS.
+    pub tls: bool,
 }
 
 /// Reads an address.
@@ -21,15 +23,12 @@ pub fn parse(text: &str) -> Result<Url, String> {
     let refused = |why: &str| {
         Err(format!("{text:?} {why}; write for example \"http://127.0.0.1:9100/metrics\""))
     };
-    if text.starts_with("https://") {
-        return refused(
-            "is encrypted, which is not supported: name the exporter's plain address on this host, \
-             or run a local exporter or proxy",
-        );
-    }
-    let Some(rest) = text.strip_prefix("http://") else {
-        return refused("does not begin with http://");
+    let (tls, rest) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
+        (Some(rest), _) => (false, rest),
+        (None, Some(rest)) => (true, rest),
+        (None, None) => return refused("does not begin with http:// or https://"),
     };
+    let usual = if tls { "443" } else { "80" };
     // Anything else could end the line of the request early.
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         return refused("has a blank or a character that is not ASCII");
@@ -41,10 +40,10 @@ pub fn parse(text: &str) -> Result<Url, String> {
         return refused("has a user name, which is not supported");
     }
     let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, port)) => (host, port.strip_prefix(':').or(port.is_empty().then_some("80"))),
+        Some((host, port)) => (host, port.strip_prefix(':').or(port.is_empty().then_some(usual))),
         None => match authority.split_once(':') {
             Some((host, port)) => (host, Some(port)),
-            None => (authority, Some("80")),
+            None => (authority, Some(usual)),
         },
     };
     let digits = |port: &&str| port.bytes().all(|byte| byte.is_ascii_digit());
@@ -56,7 +55,7 @@ pub fn parse(text: &str) -> Result<Url, String> {
         return refused("has no host");
     }
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-    Ok(Url { host: host.to_owned(), port, authority: authority.to_owned(), path })
+    Ok(Url { host: host.to_owned(), port, authority: authority.to_owned(), path, tls })
 }
 
 #[cfg(test)]
@@ -73,13 +72,17 @@ mod tests {
         assert_eq!((url.host.as_str(), url.port, url.path.as_str()), ("::1", 9100, "/"));
         let url = parse("http://node?a").unwrap();
         assert_eq!((url.host.as_str(), url.port, url.path.as_str()), ("node", 80, "/?a"));
+        assert!(!url.tls);
+        for (text, port) in [("https://node/x", 443), ("https://[::1]", 443), ("https://a:1", 1)] {
+            let url = parse(text).unwrap();
+            assert_eq!((url.port, url.tls), (port, true), "{text}");
+        }
     }
 
     #[test]
     fn what_is_refused_says_why() {
         for (text, why) in [
-            ("https://a/metrics", "local exporter"),
-            ("ftp://a", "does not begin with http://"),
+            ("ftp://a", "does not begin with http:// or https://"),
             ("http://a b/", "blank"),
             ("http://a/\r\nX: y", "blank"),
             ("http://me@a/", "user name"),
@@ -95,7 +98,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_panics(text in "(http://)?\\PC{0,40}") {
+        fn no_text_panics(text in "(https?://)?\\PC{0,40}") {
             let _ = parse(&text);
         }
     }

@@ -1,9 +1,14 @@
 //! The client against a server in this process, well-behaved and not.
 
 use super::*;
-use crate::sources::prometheus::url;
+use crate::sources::prometheus::access::Access;
 use proptest::prelude::*;
-use std::net::TcpListener;
+use std::fs::Permissions;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -60,8 +65,8 @@ impl Server {
                 serve(listener.accept().unwrap().0, &released);
             }
         });
-        let url = url::parse(&format!("http://{address}/metrics")).unwrap();
-        Self { client: Client::new(url, timeout), release: Some(release), thread: Some(thread) }
+        let access = Access::new(&format!("http://{address}/metrics"), None, None).unwrap();
+        Self { client: Client::new(access, timeout), release: Some(release), thread: Some(thread) }
     }
 
     /// A server that answers the first question of its only connection with these bytes.
@@ -184,7 +189,128 @@ fn a_server_that_is_not_there_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let url = url::parse(&format!("http://{address}/")).unwrap();
-    let error = Client::new(url, Duration::from_secs(10)).get().unwrap_err();
+    let access = Access::new(&format!("http://{address}/"), None, None).unwrap();
+    let error = Client::new(access, Duration::from_secs(10)).get().unwrap_err();
     assert!(error.contains(&address.to_string()), "{error}");
+}
+
+/// The file of the storage target's tests with this name: a certificate for `localhost`, its key, the
+/// authority.
+fn of_localhost(name: &str) -> String {
+    format!("{}/../target/tests/serve/tls/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A server of OpenSSL's, which serves the files of a folder by HTTPS.
+struct Secure {
+    child: Child,
+    port: u16,
+}
+
+impl Secure {
+    fn start(folder: &Path) -> Self {
+        let mut child = Command::new("openssl")
+            .args(["s_server", "-accept", "127.0.0.1:0", "-WWW"])
+            .args(["-cert", &of_localhost("certificate.pem"), "-key", &of_localhost("key.pem")])
+            .current_dir(folder)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let place = lines.map(Result::unwrap).find_map(|line| {
+            line.strip_prefix("ACCEPT 127.0.0.1:").map(|port| port.parse().unwrap())
+        });
+        Self { child, port: place.unwrap() }
+    }
+
+    fn get(&self, host: &str, ca_file: Option<&str>) -> Result<String, String> {
+        let url = format!("https://{host}:{}/metrics", self.port);
+        let access = Access::new(&url, None, ca_file).unwrap();
+        let mut client = Client::new(access, Duration::from_secs(20));
+        client.get().map(|page| String::from_utf8(page.to_vec()).unwrap())
+    }
+}
+
+impl Drop for Secure {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_page_comes_by_https_from_a_server_whose_certificate_is_trusted() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "waits_count 3\n".repeat(5_000);
+    std::fs::write(folder.path().join("metrics"), &text).unwrap();
+    let server = Secure::start(folder.path());
+    let ca = of_localhost("ca.pem");
+    assert_eq!(server.get("localhost", Some(&ca)), Ok(text));
+    for (host, ca_file, why) in [
+        ("127.0.0.1", Some(ca.as_str()), "its certificate is refused"),
+        ("localhost", Some(&of_localhost("key.pem")), "holds no certificate of an authority"),
+        ("localhost", Some("/nowhere/ca.pem"), "No such file"),
+    ] {
+        let error = server.get(host, ca_file).unwrap_err();
+        assert!(error.contains(why), "{error}");
+    }
+    // No authority that this host knows signed it, if it knows any.
+    assert!(server.get("localhost", None).is_err());
+}
+
+#[test]
+fn a_server_without_tls_is_not_asked_by_https_and_one_that_hangs_is_given_up() {
+    for (answer, why) in [
+        (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "it does not speak TLS"),
+        (&b""[..], "no complete answer within 50ms"),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("https://127.0.0.1:{}/", listener.local_addr().unwrap().port());
+        let (release, released) = channel::<()>();
+        let thread = std::thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            stream.write_all(answer).unwrap();
+            let _ = released.recv();
+        });
+        let access = Access::new(&url, None, Some(&of_localhost("ca.pem"))).unwrap();
+        let timeout = Duration::from_millis(if answer.is_empty() { 50 } else { 20_000 });
+        let error = Client::new(access, timeout).get().unwrap_err();
+        assert!(error.contains(why), "{error}");
+        drop(release);
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn a_token_is_shown_with_each_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    let set = |token: &str| {
+        std::fs::write(&path, token).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    };
+    set("first.token\n");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/metrics", listener.local_addr().unwrap());
+    let thread = std::thread::spawn(move || {
+        let mut stream = listener.accept().unwrap().0;
+        ["first.token", "second.token"].map(|token| {
+            let (mut bytes, mut byte) = (Vec::new(), [0]);
+            while !bytes.ends_with(b"\r\n\r\n") {
+                stream.read_exact(&mut byte).unwrap();
+                bytes.push(byte[0]);
+            }
+            stream.write_all(page("up 1").as_bytes()).unwrap();
+            let shown = format!("\r\nAuthorization: Bearer {token}\r\n\r\n");
+            String::from_utf8(bytes).unwrap().ends_with(&shown)
+        })
+    });
+    let access = Access::new(&url, path.to_str(), None).unwrap();
+    let mut client = Client::new(access, Duration::from_secs(20));
+    client.get().unwrap();
+    set("second.token");
+    client.get().unwrap();
+    assert_eq!(thread.join().unwrap(), [true, true]);
+    std::fs::remove_file(&path).unwrap();
+    assert!(client.get().unwrap_err().contains("No such file"));
 }
