@@ -44,6 +44,35 @@ pub struct PowerStatus {
     pub no_estimate: Option<String>,
 }
 
+impl PowerStatus {
+    /// What is measured, estimated and saved, as rows of a text.
+    #[must_use]
+    pub fn rows(&self) -> Vec<(&'static str, String)> {
+        let mut rows = Vec::new();
+        match (&self.meter, self.measured_w, &self.meter_trouble) {
+            (Some(meter), Some(watts), _) => {
+                rows.push(("measured", format!("{watts:.1} W ({meter})")));
+            }
+            (Some(_), None, Some(problem)) => rows.push(("not measured", problem.clone())),
+            _ => {}
+        }
+        match (self.estimated_w, self.estimated_full_speed_w) {
+            (Some(here), Some(full)) => {
+                let model = self.model.as_deref().unwrap_or("model");
+                let text = format!("{here:.1} W of {full:.1} W at full speed; {model}");
+                rows.push(("estimate", text));
+                let saving = self.estimated_saved_year.map(|year| format!("{year} (estimate)"));
+                rows.extend(saving.map(|saving| ("saving", saving)));
+            }
+            _ => {
+                let why = self.no_estimate.as_deref().unwrap_or("not yet");
+                rows.push(("no estimate", why.to_owned()));
+            }
+        }
+        rows
+    }
+}
+
 /// Limits with what cores draw by the power model, if there is one.
 #[must_use]
 pub fn with_power(limits: GroupLimits, model: Option<&PowerModel>) -> GroupLimits {

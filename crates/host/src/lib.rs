@@ -21,6 +21,7 @@ pub mod power;
 pub mod price;
 pub mod processes;
 pub mod programs;
+pub mod shadow;
 pub mod sources;
 pub mod topology;
 pub mod trust;

@@ -19,7 +19,7 @@ mod scripted;
 pub use account::{Account, BoundAccount};
 pub use action::{Action, BackgroundAction, BackgroundPriority, Budget, DriveAction, GroupAction};
 pub use bound::{Bound, BoundError, Limit, Scope, Statistic};
-pub use driver::{Driver, DriverSettings, Stepped};
+pub use driver::{Driver, DriverSettings, NO_LATENCY, Stepped};
 pub use histogram::LatencyHistogram;
 pub use limits::{CorePower, DriveSleep, GroupLimits, Limits};
 pub use observation::{

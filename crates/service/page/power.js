@@ -1,5 +1,6 @@
-// The cards of power and of what is saved, the same for every program.
+// The cards of power and of what is saved, and the chart of power: the same for every program.
 
+import { line } from "/charts.js";
 import * as as from "/format.js";
 
 const isNumber = (value) => typeof value === "number";
@@ -50,6 +51,23 @@ export function saved(now, shadow) {
     notes: [
       { id: "saved-share", text: known ? `${as.percent(joules / full_j)} of ${as.energy(full_j)} at full speed` : why },
       { id: "saved-year", text: known ? year(now.estimated_saved_year) : "" },
+    ],
+  };
+}
+
+/** `moment` takes what is shown out of what the page was sent of a point in time. */
+export function powerChart(status, shadow, moment) {
+  const metered = typeof status.power.meter === "string";
+  const value = (key) => (now) => moment(now).power[key];
+  return {
+    id: "power",
+    title: "Power",
+    format: as.watts,
+    nothing: "Neither a meter nor an estimate tells power.",
+    lines: [
+      ...(metered ? [line("measured", 0, value("measured_w"))] : []),
+      line(shadow ? "would be (estimate)" : "in force (estimate)", 2, value("estimated_w")),
+      line("full speed (estimate)", 1, value("estimated_full_speed_w")),
     ],
   };
 }

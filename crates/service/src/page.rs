@@ -20,7 +20,7 @@ const VIEW_PATH: &str = "/view.js";
 /// Path, type, caching, content.
 type File = (&'static str, &'static str, &'static str, &'static str);
 
-const FILES: [File; 12] = [
+const FILES: [File; 13] = [
     ("/", HTML, NO_CACHE, include_str!("../page/index.html")),
     ("/page.css", CSS, NO_CACHE, include_str!("../page/page.css")),
     ("/icon.svg", SVG, NO_CACHE, include_str!("../page/icon.svg")),
@@ -30,6 +30,7 @@ const FILES: [File; 12] = [
     ("/bounds.js", SCRIPT, NO_CACHE, include_str!("../page/bounds.js")),
     ("/format.js", SCRIPT, NO_CACHE, include_str!("../page/format.js")),
     ("/power.js", SCRIPT, NO_CACHE, include_str!("../page/power.js")),
+    ("/shadow.js", SCRIPT, NO_CACHE, include_str!("../page/shadow.js")),
     (
         "/uplot-1.6.32/uPlot.iife.min.js",
         SCRIPT,

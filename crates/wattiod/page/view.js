@@ -3,7 +3,8 @@
 import { line, linesOf } from "/charts.js";
 import { broken, tails } from "/bounds.js";
 import * as as from "/format.js";
-import { power, saved } from "/power.js";
+import { power, powerChart, saved } from "/power.js";
+import { badge, banner, beside, lawsLatency, model, whatWouldBreak, wouldBreak } from "/shadow.js";
 
 const isNumber = (value) => typeof value === "number";
 
@@ -28,9 +29,7 @@ export function describe(status) {
   return {
     title: title(all, shadow),
     program: "wattiod",
-    mode: shadow
-      ? { text: "shadow mode: acts on nothing", kind: "shadow" }
-      : { text: `mode: ${status.mode}`, kind: "run" },
+    mode: badge(status.mode),
     what: what(all),
     banners: [...ofHost(status, shadow), ...each((one) => banners(one, shadow))],
     cards: each((one) => [
@@ -105,22 +104,6 @@ function latencyChart(shadow, moment) {
   };
 }
 
-function powerChart(status, shadow, moment) {
-  const metered = typeof status.power.meter === "string";
-  const value = (key) => (now) => moment(now).power[key];
-  return {
-    id: "power",
-    title: "Power",
-    format: as.watts,
-    nothing: "Neither a meter nor an estimate tells power.",
-    lines: [
-      ...(metered ? [line("measured", 0, value("measured_w"))] : []),
-      line(shadow ? "would be (estimate)" : "in force (estimate)", 2, value("estimated_w")),
-      line("full speed (estimate)", 1, value("estimated_full_speed_w")),
-    ],
-  };
-}
-
 function what(all) {
   const by = all.map((one) => {
     const text = `policy ${one.policy}, latency from ${one.latency.source || "no source"}`;
@@ -135,50 +118,20 @@ const BY_TURNS = "alternation: full speed by turns";
 /** Said once, whatever is governed. */
 function ofHost(status, shadow) {
   return [
-    {
-      id: "shadow-banner",
-      kind: "shadow",
-      strong: "SHADOW MODE",
-      text: "— acts on nothing. Settings and savings below are what would be; latency and load are measured on the untouched server.",
-      shown: shadow,
-    },
+    banner(shadow),
     { id: "paused", kind: "warning", strong: "Paused", text: "by an operator: full speed until `wattiod resume`.", shown: status.paused },
   ];
 }
 
 function banners(status, shadow) {
   const of = status.application ? `${status.application}: ` : "";
-  const broken = whatWouldBreak(status, shadow);
   // By turns is as it was asked for, and told by itself.
   const forced = typeof status.forced === "string" && !status.paused && status.forced !== BY_TURNS;
   return [
     { id: "forced", kind: "warning", text: forced ? `⚠ ${of}Full speed is forced: ${status.forced}` : "", shown: forced },
-    { id: "would-break", kind: "error", text: broken && `⚠ ${of}Estimated: ${broken}.`, shown: broken !== "" },
+    wouldBreak(status, shadow, of),
   ];
 }
-
-/** From this share of windows above the bound on, shadow mode warns whatever the present one is. */
-const BROKEN_SHARE_MAX = 0.05;
-
-/** In shadow mode: that the bound would be broken, now or in many windows. */
-function whatWouldBreak({ bounds = [], latency }, shadow) {
-  const judged_us = lawsLatency(latency, shadow);
-  const parts = [];
-  if (shadow && isNumber(judged_us) && latency.bound_us > 0 && judged_us > latency.bound_us) {
-    parts.push("the latency that the setting would give is above its bound");
-  }
-  for (const { bound, windows, windows_over: over } of shadow ? bounds : []) {
-    const share = windows > 0 ? over / windows : 0;
-    const named = bounds.length > 1 ? `the bound ${bound}` : "the bound";
-    if (share > BROKEN_SHARE_MAX) {
-      parts.push(`${named} would have been broken in ${as.percent(share)} of ${as.count(windows)} windows`);
-    }
-  }
-  return parts.join("; ");
-}
-
-/** The latency that the law holds against its bound: in shadow mode what it would be. */
-const lawsLatency = (now, shadow) => (shadow ? now.latency_us_seen : now.latency_us_mean);
 
 /** A latency; one that the source cannot tell from none is not said to be none. */
 function told(us, { latency_us_resolution: coarse_us = 1 }) {
@@ -232,16 +185,6 @@ function groups(all, shadow) {
   };
 }
 
-/** What another law would have brought, in shadow mode. */
-function beside(compared) {
-  if (!compared) return [];
-  return [
-    [`${compared.policy} would have saved (estimate)`, as.percent(compared.estimated_saving_share)],
-    [`its mean loss (estimate)`, as.percent(compared.estimated_loss_mean, { sign: true })],
-    [`its windows above the bound (estimate)`, `${as.count(compared.violations)} of ${as.count(compared.windows_bounded)}`],
-  ];
-}
-
 /** What governing by turns with full speed has shown: means with 95 % intervals over pairs. */
 function alternation(found, meter) {
   if (!found) return [];
@@ -285,20 +228,6 @@ function counts({ counts: now, compared, bounds = [] }, shadow) {
     ["samples that could not be had", as.count(now.source_errors)],
     ["returns to full speed", as.count(now.flaps)],
     ["circuit breaker opened", as.count(now.breaker_trips)],
-  ];
-}
-
-function model(shadow, power) {
-  if (!shadow) return [["fitted", "not yet"]];
-  // A reason that stands beside the savings already is not told again.
-  const why = shadow.why === power.no_estimate ? "no, as told above" : `no: ${shadow.why ?? "not yet fitted"}`;
-  const windows = shadow.windows_fitted + shadow.windows_kept_out > 0;
-  return [
-    ["good enough to estimate with", shadow.fitted ? "yes" : why],
-    ["error on windows kept out, median", as.percent(shadow.error_median)],
-    ["error on windows kept out, 90th percentile", as.percent(shadow.error_p90)],
-    ["windows fitted, kept out", windows ? [shadow.windows_fitted, shadow.windows_kept_out].map(as.count).join(", ") : as.ABSENT],
-    ["time with an estimate", as.span(power.estimated_span_s)],
   ];
 }
 

@@ -1,13 +1,8 @@
 //! Builds the parts of a governor on this host from a configuration.
 
 use crate::application::{self, ApplicationParts, GroupInfo};
-use crate::compared::Compared;
 use crate::daemon::{Daemon, Mode};
-use crate::shadow::Shadow;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use thiserror::Error;
-use wattio_control::Settings;
 use wattio_governor::{
     Actuator, BackgroundSource, BreakerSettings, Clock, CoreGroup, CpuSource, Follower, Governor,
     GovernorSettings, Guard, Knob, LatencySource, Parts, PowerSource, Requester, RestorableWriter,
@@ -18,21 +13,18 @@ use wattio_host::groups::{self, Group};
 use wattio_host::guards::{FileCheck, MdArrays, PowerLimits};
 use wattio_host::knobs::{KnobConfig, KnobOpenError, drive_sleep, limited, turbo};
 use wattio_host::ledger::{self, Ledger, with_power};
+use wattio_host::shadow::{Compared, Shadow, SharedFitter};
 use wattio_host::sources::power::MeterConfig;
 use wattio_host::sources::queued;
 use wattio_host::stopwatch;
 use wattio_host::{Root, Topology};
-use wattio_law::{DriveSleep, Driver, DriverSettings, GroupLimits, Law, Limits};
-use wattio_model::Fitter;
+use wattio_law::{DriveSleep, DriverSettings, GroupLimits, Law, Limits};
 use wattio_plant::PowerModel;
 use wattio_service::log::counted;
 use wattio_units::{Hertz, Seconds};
 
 /// Stands for an unknown frequency that no knob changes; never shown.
 const NOMINAL: Hertz = Hertz(1e9);
-/// Share of a request's time on a core that scales with `1/f` if no power model says otherwise:
-/// assumed.
-const FREQUENCY_BOUND_SHARE: f64 = 0.6;
 
 /// Why a configuration does not fit this host: bad input.
 #[derive(Debug, Error)]
@@ -303,7 +295,7 @@ struct Opened<'a> {
     background: Option<Box<dyn BackgroundSource>>,
     power: Option<Box<dyn PowerSource>>,
     guards: Vec<Box<dyn Guard>>,
-    fitter: Arc<Mutex<Fitter>>,
+    fitter: SharedFitter,
     ledger: Ledger,
     compared: Option<Compared>,
 }
@@ -335,14 +327,15 @@ impl<'a> Opened<'a> {
             limits.groups.iter().map(|group| group.frequency_max).collect();
         let model = host.model.clone();
         let model = if is_first { model } else { model.map(PowerModel::without_rest) };
-        let share =
-            model.as_ref().map_or(FREQUENCY_BOUND_SHARE, |model| model.frequency_bound_share);
-        let fitter = Fitter::new(config.safety.model_error_max, share, frequencies_max.clone());
-        let fitter = Arc::new(Mutex::new(fitter));
+        let error_max = config.safety.model_error_max;
+        let fitter = SharedFitter::new(error_max, model.as_ref(), frequencies_max.clone());
         let compared = match &policy.compare {
             Some(name) if host.mode == Mode::Observe => {
                 let now = around.clock.now();
-                Some(compared(name, policy, &config.safety, limits.clone(), &fitter, now)?)
+                let driver = settings(&config.safety).driver;
+                let (limits, fitter) = (limits.clone(), fitter.clone());
+                let other = Compared::new(name, limits, &policy.bounds, driver, fitter, now);
+                Some(other.map_err(|error| BadInput::new(format!("policy.compare: {error}")))?)
             }
             _ => None,
         };
@@ -444,22 +437,6 @@ fn fixed(group: &CoreGroup) -> Option<String> {
 pub(crate) fn fixed_groups(source: &Source, root: &Root) -> Result<Vec<String>, BadInput> {
     let host = HostParts::find(source, Mode::Observe, root)?;
     Ok(host.core_groups.iter().filter_map(fixed).collect())
-}
-
-/// The other law of shadow mode, with the same bounds.
-fn compared(
-    name: &str,
-    policy: &PolicyConfig,
-    safety: &SafetyConfig,
-    limits: Limits,
-    fitter: &Arc<Mutex<Fitter>>,
-    now: Duration,
-) -> Result<Compared, BadInput> {
-    let law = wattio_control::build(name, &Settings::new(), &limits)
-        .map_err(|error| BadInput::new(format!("policy.compare: {error}")))?;
-    let settings = settings(safety).driver;
-    let driver = Driver::new(law, limits, &policy.bounds, settings, now);
-    Ok(Compared::new(name, driver, fitter.clone()))
 }
 
 /// What the configured knobs can turn.

@@ -1,5 +1,7 @@
 //! The daemon: the applications of one host, which share its machine.
 
+pub use wattio_host::shadow::Mode;
+
 use crate::alternation::Plan;
 use crate::application::{Application, EVENTS_SHOWN, ToleranceSet};
 use crate::control::{Answer, Request};
@@ -8,26 +10,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 use wattio_governor::journal::Journal;
 use wattio_governor::{Clock, Restored, Severity, SnapshotError};
-
-/// Whether the daemon acts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Shadow mode: acts on nothing.
-    Observe,
-    /// Turns knobs.
-    Run,
-}
-
-impl Mode {
-    /// Its name on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Observe => "observe",
-            Self::Run => "run",
-        }
-    }
-}
 
 /// The daemon.
 pub struct Daemon {

@@ -23,8 +23,7 @@ use wattio_governor::{Clock, Restored, Severity};
 use wattio_host::clock::HostClock;
 use wattio_host::config::Application;
 use wattio_host::facts::{self, RunFacts};
-use wattio_host::lock::Lock;
-use wattio_host::{Root, Topology, programs, read_text, trust};
+use wattio_host::{Root, Topology, programs, read_text, shadow, trust};
 use wattio_service::arguments::is_bad_path;
 use wattio_service::inbox::{Inbox, Message};
 use wattio_service::log::counted;
@@ -204,9 +203,7 @@ fn silence(status: &Status) -> Option<String> {
 
 /// Shadow mode assumes that what it measures is full speed.
 fn warn_of_others(root: &Root) {
-    if Lock::host_is_held(root) {
-        let message = "a daemon acts on this host, and what it slows down is taken for full speed \
-                       here; pause it meanwhile (wattiod pause)";
+    if let Some(message) = shadow::others(root) {
         log(Severity::Warning, message);
     }
 }

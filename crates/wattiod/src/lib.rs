@@ -3,7 +3,6 @@
 pub mod alternation;
 pub mod application;
 pub mod assembly;
-pub mod compared;
 pub mod control;
 pub mod daemon;
 pub mod doctor;
@@ -15,7 +14,6 @@ pub mod moment;
 pub mod progress;
 pub mod proposal;
 mod pulse;
-pub mod shadow;
 mod shown;
 pub mod state;
 pub mod status;

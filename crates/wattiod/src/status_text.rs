@@ -1,6 +1,9 @@
 //! The status as text: one line, a page, and the result of shadow mode.
 
-use crate::status::{AlternationStatus, BoundStatus, FollowerStatus, PowerStatus, Status};
+use crate::status::{
+    AlternationStatus, BoundStatus, ComparedStatus, FollowerStatus, PowerStatus, ShadowStatus,
+    Status,
+};
 use std::fmt::Write;
 use wattio_governor::{Basis, Interval};
 use wattio_service::log::counted;
@@ -90,7 +93,7 @@ fn page_of_one(status: &Status, is_first: bool) -> String {
         );
         rows.push(("group", format!("{}: {text}", group.name)));
     }
-    rows.extend(power_rows(&status.power));
+    rows.extend(status.power.rows());
     if let Some(found) = &status.alternation {
         rows.push(("alternation", alternation(found, &status.power)));
     }
@@ -114,31 +117,6 @@ fn page_of_one(status: &Status, is_first: bool) -> String {
         let _ = writeln!(page, "{name:width$}  {value}");
         page
     })
-}
-
-fn power_rows(power: &PowerStatus) -> Vec<(&'static str, String)> {
-    let mut rows = Vec::new();
-    match (&power.meter, power.measured_w, &power.meter_trouble) {
-        (Some(meter), Some(watts), _) => {
-            rows.push(("measured", format!("{watts:.1} W ({meter})")));
-        }
-        (Some(_), None, Some(problem)) => rows.push(("not measured", problem.clone())),
-        _ => {}
-    }
-    match (power.estimated_w, power.estimated_full_speed_w) {
-        (Some(here), Some(full)) => {
-            let model = power.model.as_deref().unwrap_or("model");
-            rows.push(("estimate", format!("{here:.1} W of {full:.1} W at full speed; {model}")));
-            rows.extend(
-                power.estimated_saved_year.map(|year| ("saving", format!("{year} (estimate)"))),
-            );
-        }
-        _ => {
-            let why = power.no_estimate.as_deref().unwrap_or("not yet");
-            rows.push(("no estimate", why.to_owned()));
-        }
-    }
-    rows
 }
 
 /// The result of shadow mode, or of governing.
@@ -210,33 +188,11 @@ fn verdict_of_one(status: &Status) -> String {
         );
     }
     let _ = write!(text, "\n{changed} the setting {}", counted(counts.setting_changes, "time"));
-    if let Some(shadow) = &status.shadow
-        && let (Some(median), Some(p90)) = (shadow.error_median, shadow.error_p90)
-    {
-        let _ = write!(
-            text,
-            "\nthe model is off by {:.1} % (median; 90th percentile {:.1} %) over {} at \
-                 full speed that were kept out of its fit; what fewer cores do is only its \
-                 prediction",
-            median * 100.0,
-            p90 * 100.0,
-            counted(shadow.windows_kept_out, "window")
-        );
-    }
-    if let Some(other) = &status.compared {
-        let percent = |share: Option<f64>| {
-            share.map_or("unknown".to_owned(), |share| format!("{:.1} %", share * 100.0))
-        };
-        let _ = write!(
-            text,
-            "\nbeside it, {} would have saved {} at a mean latency of {} above full speed, with {} of \
-             {} above the bound (estimates)",
-            other.policy,
-            percent(other.estimated_saving_share),
-            percent(other.estimated_loss_mean),
-            other.violations,
-            counted(other.windows_bounded, "window")
-        );
+    for sentence in [
+        status.shadow.as_ref().and_then(ShadowStatus::error),
+        status.compared.as_ref().map(ComparedStatus::sentence),
+    ] {
+        text.extend(sentence.map(|sentence| format!("\n{sentence}")));
     }
     if let Some(loss) = counts.loss_mean {
         let estimate = if would.is_empty() { "" } else { " (estimate)" };
@@ -360,7 +316,7 @@ fn duration(seconds: f64) -> String {
 mod tests {
     use super::*;
     use crate::alternation::Condition;
-    use crate::status::{Counts, LatencyStatus, ShadowStatus};
+    use crate::status::{Counts, LatencyStatus};
     use wattio_host::price::Price;
     use wattio_units::Watts;
 

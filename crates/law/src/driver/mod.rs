@@ -50,6 +50,9 @@ pub struct Stepped {
     pub jump: Option<String>,
 }
 
+/// Why full speed is forced where a window has no latency that can be used.
+pub const NO_LATENCY: &str = "no latency to go by";
+
 /// A look that comes this many windows after the previous one means lost time: the machine was
 /// suspended, or the caller starved.
 const LATE_WINDOWS: f64 = 4.0;
@@ -270,7 +273,7 @@ impl<L: Law> Driver<L> {
         let forced = jump.clone().or(forced);
         let possible = forced.is_none() && dt.0 > 0.0;
         observation.latency = observation.latency.filter(|s| possible && self.can_use(s));
-        let silent = observation.latency.is_none().then(|| "no latency to go by".to_owned());
+        let silent = observation.latency.is_none().then(|| NO_LATENCY.to_owned());
         let forced = forced.or(silent);
 
         let before = self.law.insight();

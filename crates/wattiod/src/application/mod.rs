@@ -3,19 +3,17 @@
 mod view;
 
 use crate::alternation::{AT_FULL_SPEED, Alternation, Condition, Plan, Window};
-use crate::compared::Compared;
 use crate::daemon::{Mode, Next};
 use crate::status::{EventStatus, Status};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wattio_control::check_tolerance;
 use wattio_governor::journal::{Journal, Stamp, WindowPower, WindowRow};
 use wattio_governor::{Clock, Governor, Restored, Severity, SnapshotError, Stepped};
 use wattio_host::ledger::Ledger;
 use wattio_host::overhead::Overhead;
+use wattio_host::shadow::{Compared, Measured, SharedFitter};
 use wattio_law::{Action, BoundAccount, DriveAction, GroupLimits, GroupObservation, Statistic};
-use wattio_model::Fitter;
 
 /// A group as shown in the status.
 #[derive(Clone, Debug)]
@@ -49,7 +47,7 @@ pub struct ApplicationParts {
     /// The loop.
     pub governor: Governor,
     /// The model of this host; in shadow mode shared with the shadow model.
-    pub fitter: Arc<Mutex<Fitter>>,
+    pub fitter: SharedFitter,
     /// The energy account.
     pub ledger: Ledger,
     /// Another law in shadow mode.
@@ -75,6 +73,8 @@ pub struct Application {
     /// Events that were not logged yet.
     untold: Vec<EventStatus>,
     measured: Measured,
+    /// Whether it was told that a bound cannot be checked.
+    is_bound_untold: bool,
     tolerance_set: Option<ToleranceSet>,
 }
 
@@ -84,16 +84,6 @@ pub struct ToleranceSet {
     tolerance: f64,
     /// The bounds of the file that it took the place of.
     bounds: Vec<String>,
-}
-
-/// What was measured since the start, whatever the law is shown of it.
-#[derive(Debug, Default)]
-struct Measured {
-    requests: u64,
-    windows_missing: u64,
-    windows_forced: u64,
-    /// Whether it was told that a bound cannot be checked.
-    is_bound_untold: bool,
 }
 
 /// Events that the status shows.
@@ -121,6 +111,7 @@ impl Application {
             alternation: None,
             untold: Vec::new(),
             measured: Measured::default(),
+            is_bound_untold: false,
             tolerance_set: None,
         }
     }
@@ -156,15 +147,7 @@ impl Application {
         }
         let stepped = tick.stepped.is_some();
         if let Some(mut step) = tick.stepped {
-            let is_hidden = self.parts.mode == Mode::Observe
-                && step.seen.latency.is_none()
-                && step.truth.latency.is_some();
-            if is_hidden {
-                step.insight.reason = "no model of this host yet";
-                step.forced = None;
-            } else if step.forced.is_some() {
-                step.insight.reason = "full speed is forced";
-            }
+            self.measured.window(&mut step, self.parts.mode, &self.parts.fitter);
             if step.insight.mode != before {
                 let name = |mode: Option<&'static str>| mode.unwrap_or("none");
                 let change = format!("{} -> {}", name(before), name(step.insight.mode));
@@ -174,9 +157,6 @@ impl Application {
                     clock.utc_ns(),
                 );
             }
-            let is_missing = step.seen.latency.is_none() && !is_hidden;
-            self.measured.windows_missing += u64::from(is_missing);
-            self.measured.windows_forced += u64::from(step.forced.is_some());
             self.account(step, clock);
             self.own.step(began.elapsed());
         }
@@ -313,10 +293,8 @@ impl Application {
     }
 
     fn account(&mut self, step: Stepped, clock: &dyn Clock) {
-        // What was measured counts where the law is not shown it, too: while full speed is forced.
         let sample = step.sample.as_ref().filter(|_| step.dt.0 > 0.0);
         let rate = sample.map_or(0.0, |sample| sample.requests as f64 / step.dt.0);
-        self.measured.requests += sample.map_or(0, |sample| sample.requests);
         let spreads = sample.filter(|sample| sample.requests > 0).map(|s| s.histogram.is_some());
         if spreads == Some(false) {
             self.warn_of_quantiles(clock);
@@ -363,7 +341,7 @@ impl Application {
         else {
             return;
         };
-        if !std::mem::replace(&mut self.measured.is_bound_untold, true) {
+        if !std::mem::replace(&mut self.is_bound_untold, true) {
             let message = format!(
                 "the bound {bound:?} cannot be checked: {} reports no percentiles; use a source \
                  with a histogram (the guide's table, column \"histogram\")",
@@ -388,7 +366,7 @@ impl Application {
             // If somebody else changes settings, the power in force is unknown.
             Mode::Run if self.parts.governor.account().foreign > 0 => (None, None),
             Mode::Run => {
-                let full = self.fitter().groups_with(&step.truth.groups, &self.full);
+                let full = self.parts.fitter.get().groups_with(&step.truth.groups, &self.full);
                 (Some(step.truth.groups.clone()), Some(full))
             }
             // Without a model the law is shown no latency, and nothing is estimated.
@@ -405,23 +383,9 @@ impl Application {
             Mode::Observe => &step.action,
             Mode::Run => self.parts.governor.in_force(),
         };
-        let mut fitter = self.fitter();
-        let at_full = step
-            .truth
-            .groups
-            .iter()
-            .zip(&self.full.groups)
-            .all(|(seen, full)| seen.cores == full.cores && seen.frequency == full.frequency);
-        if self.parts.mode == Mode::Run && at_full {
-            fitter.learn(&step.truth, step.dt);
-        }
-        let forecast = fitter.forecast(rate, &self.full, here).filter(|_| rate > 0.0);
-        drop(fitter);
-        self.loss_predicted = forecast.map(|forecast| forecast.stretch - 1.0);
-    }
-
-    fn fitter(&self) -> MutexGuard<'_, Fitter> {
-        self.parts.fitter.lock().unwrap_or_else(PoisonError::into_inner)
+        let window = (&step.truth, step.dt);
+        let ApplicationParts { fitter, mode, .. } = &self.parts;
+        self.loss_predicted = fitter.forecast(window, rate, &self.full, here, *mode);
     }
 
     /// A journal that cannot be written is abandoned with an error message; the host comes first.

@@ -2,12 +2,12 @@
 
 use super::{Application, GroupInfo};
 use crate::alternation::Alternation;
-use crate::compared::Compared;
 use crate::daemon::Mode;
 use crate::status::{
     BoundStatus, Counts, GroupStatus, LatencyStatus, PowerStatus, ShadowStatus, Status,
 };
 use wattio_governor::{Clock, mean_limit_us};
+use wattio_host::shadow::Compared;
 use wattio_law::BoundAccount;
 use wattio_units::Seconds;
 
@@ -35,7 +35,7 @@ impl Application {
             groups: self.group_status(),
             background_pace: last.map_or(1.0, |step| step.background_share),
             power: self.power_status(),
-            shadow: (parts.mode == Mode::Observe).then(|| ShadowStatus::of(&self.fitter())),
+            shadow: (parts.mode == Mode::Observe).then(|| ShadowStatus::of(&parts.fitter.get())),
             compared: parts.compared.as_ref().map(Compared::status),
             alternation: self.alternation.as_ref().map(Alternation::status),
             followers: parts.governor.followers(),
@@ -95,7 +95,7 @@ impl Application {
     fn power_status(&self) -> PowerStatus {
         let foreign = self.parts.governor.account().foreign;
         let why = match self.parts.mode {
-            Mode::Observe => ShadowStatus::of(&self.fitter()).why,
+            Mode::Observe => ShadowStatus::of(&self.parts.fitter.get()).why,
             Mode::Run => (foreign > 0)
                 .then(|| format!("somebody else changed {foreign} of the places that were set")),
         };

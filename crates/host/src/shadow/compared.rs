@@ -3,13 +3,14 @@
 //! It has its own driver over the same model of this host, and sees the windows of the first law's
 //! driver.
 
-use crate::shadow::view;
-use crate::status::ComparedStatus;
+use super::{ComparedStatus, SharedFitter, view};
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use wattio_law::{Action, Driver, Glimpse, GroupObservation, Law, Observation, Plant, Seen};
-use wattio_model::Fitter;
+use wattio_control::{SettingError, Settings};
+use wattio_law::{
+    Action, Bound, Driver, DriverSettings, Glimpse, GroupObservation, Law, Limits, Observation,
+    Plant, Seen,
+};
 use wattio_units::Seconds;
 
 /// The other law, and what it would have achieved.
@@ -24,7 +25,7 @@ pub struct Compared {
 
 /// The host as the model shows it to a law that acts on nothing.
 struct ModelledHost {
-    fitter: Arc<Mutex<Fitter>>,
+    fitter: SharedFitter,
     full: Action,
     held: Action,
     truth: Option<Observation>,
@@ -46,8 +47,7 @@ impl Plant for ModelledHost {
             power: None,
             alarm,
         });
-        let fitter = self.fitter.lock().unwrap_or_else(PoisonError::into_inner);
-        let observation = view(&fitter, &truth, &self.full, &self.held, dt);
+        let observation = view(&self.fitter.get(), &truth, &self.full, &self.held, dt);
         self.seen = Some(observation.clone());
         Seen { observation, forced: None }
     }
@@ -59,9 +59,24 @@ impl Plant for ModelledHost {
 }
 
 impl Compared {
-    /// A law by its name, over the model that the first law's shadow is fitted to.
-    #[must_use]
-    pub fn new(name: &str, driver: Driver<Box<dyn Law>>, fitter: Arc<Mutex<Fitter>>) -> Self {
+    /// A law by its name, with the same bounds, over the model that the first law's shadow is fitted
+    /// to.
+    ///
+    /// # Errors
+    /// For an unknown law.
+    pub fn new(
+        name: &str,
+        limits: Limits,
+        bounds: &[Bound],
+        settings: DriverSettings,
+        fitter: SharedFitter,
+        now: Duration,
+    ) -> Result<Self, SettingError> {
+        let law = wattio_control::build(name, &Settings::new(), &limits)?;
+        Ok(Self::of(name, Driver::new(law, limits, bounds, settings, now), fitter))
+    }
+
+    fn of(name: &str, driver: Driver<Box<dyn Law>>, fitter: SharedFitter) -> Self {
         let full = driver.limits().full_speed();
         let shown = ModelledHost { fitter, held: full.clone(), full, truth: None, seen: None };
         let name = name.to_owned();
@@ -106,8 +121,8 @@ impl Compared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wattio_control::{Settings, Value};
-    use wattio_law::{DriverSettings, GroupLimits, LatencyObservation, Limits};
+    use wattio_control::Value;
+    use wattio_law::{GroupLimits, LatencyObservation};
     use wattio_units::Hertz;
 
     const WINDOW: Seconds = Seconds(0.5);
@@ -132,7 +147,7 @@ mod tests {
     }
 
     /// Half a watt for each core that is on.
-    fn compared(policy: &str, settings: Settings) -> (Compared, Arc<Mutex<Fitter>>) {
+    fn compared(policy: &str, settings: Settings) -> (Compared, SharedFitter) {
         let limits = Limits::of(vec![GroupLimits {
             cores_min: 1,
             cores_max: 8,
@@ -146,14 +161,14 @@ mod tests {
         let law = wattio_control::build(policy, &settings, &limits).unwrap();
         let settings = DriverSettings::default();
         let driver = Driver::new(law, limits, &[], settings, Duration::ZERO);
-        let fitter = Arc::new(Mutex::new(Fitter::new(0.15, 0.6, vec![Hertz(3e9)])));
-        (Compared::new(policy, driver, fitter.clone()), fitter)
+        let fitter = SharedFitter::new(0.15, None, vec![Hertz(3e9)]);
+        (Compared::of(policy, driver, fitter.clone()), fitter)
     }
 
-    fn play(compared: &mut Compared, fitter: &Mutex<Fitter>, windows: u32) -> ComparedStatus {
+    fn play(compared: &mut Compared, fitter: &SharedFitter, windows: u32) -> ComparedStatus {
         for at in 1..=windows {
             let truth = truth(10_000 + 300 * u64::from(at % 40));
-            fitter.lock().unwrap().learn(&truth, WINDOW);
+            fitter.get().learn(&truth, WINDOW);
             let watts = |groups: &[GroupObservation]| Some(0.5 * f64::from(groups[0].cores));
             compared.window(Duration::from_millis(500) * at, &truth, watts);
         }

@@ -7,26 +7,112 @@
 //! windows at full speed: what fewer cores would do is only the model's prediction, and remains an
 //! estimate.
 
-use std::sync::{Arc, Mutex, PoisonError};
+mod compared;
+mod measured;
+mod status;
+
+pub use compared::Compared;
+pub use measured::Measured;
+pub use status::{ComparedStatus, ShadowStatus};
+
+use crate::Root;
+use crate::lock::Lock;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wattio_governor::ShadowModel;
 use wattio_law::{Action, Observation};
 use wattio_model::Fitter;
-use wattio_units::Seconds;
+use wattio_plant::PowerModel;
+use wattio_units::{Hertz, Seconds};
+
+/// Share of a request's time on a core that scales with `1/f`, where no power model tells: assumed.
+const FREQUENCY_BOUND_SHARE: f64 = 0.6;
+
+/// Whether a program acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Shadow mode: acts on nothing.
+    Observe,
+    /// Does what the law asks for.
+    Run,
+}
+
+impl Mode {
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Observe => "observe",
+            Self::Run => "run",
+        }
+    }
+}
+
+/// What is wrong where another program acts on this host: shadow mode takes what it measures for full
+/// speed.
+#[must_use]
+pub fn others(root: &Root) -> Option<&'static str> {
+    Lock::host_is_held(root).then_some(
+        "a daemon acts on this host, and what it slows down is taken for full speed here; pause it \
+         meanwhile (wattiod pause)",
+    )
+}
+
+/// A model of this host, to be fitted; the shadow model and whatever reports on it share it.
+#[derive(Clone, Debug)]
+pub struct SharedFitter(Arc<Mutex<Fitter>>);
+
+impl SharedFitter {
+    /// Fits with at most this error, for groups with these highest frequencies.
+    #[must_use]
+    pub fn new(error_max: f64, model: Option<&PowerModel>, frequencies_max: Vec<Hertz>) -> Self {
+        let share = model.map_or(FREQUENCY_BOUND_SHARE, |model| model.frequency_bound_share);
+        Self(Arc::new(Mutex::new(Fitter::new(error_max, share, frequencies_max))))
+    }
+
+    /// The fitter.
+    pub fn get(&self) -> MutexGuard<'_, Fitter> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Learns from a window in which `at_full` speed was in force if it acts, as in shadow mode
+    /// [`Shadow`] does; the loss that it predicts for `here`.
+    pub fn forecast(
+        &self,
+        window: (&Observation, Seconds),
+        rate: f64,
+        full: &Action,
+        here: &Action,
+        mode: Mode,
+    ) -> Option<f64> {
+        let (truth, dt) = window;
+        let mut fitter = self.get();
+        let at_full = truth
+            .groups
+            .iter()
+            .zip(&full.groups)
+            .all(|(seen, full)| seen.cores == full.cores && seen.frequency == full.frequency);
+        if mode == Mode::Run && at_full {
+            fitter.learn(truth, dt);
+        }
+        let forecast = fitter.forecast(rate, full, here).filter(|_| rate > 0.0);
+        forecast.map(|forecast| forecast.stretch - 1.0)
+    }
+}
 
 /// Measured over predicted latency of a window is clamped to this.
 const RATIO_MAX: f64 = 10.0;
 
 /// The shadow model.
 pub struct Shadow {
-    /// Shared with the daemon, which reports on it.
-    pub fitter: Arc<Mutex<Fitter>>,
+    /// Shared with whatever reports on it.
+    pub fitter: SharedFitter,
     /// Full speed.
     pub full: Action,
 }
 
 impl ShadowModel for Shadow {
     fn see(&mut self, truth: &Observation, held: &Action, dt: Seconds) -> Observation {
-        let mut fitter = self.fitter.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fitter = self.fitter.get();
         fitter.learn(truth, dt);
         view(&fitter, truth, &self.full, held, dt)
     }
@@ -71,7 +157,7 @@ pub fn view(
 mod tests {
     use super::*;
     use wattio_law::{DriveAction, GroupAction, GroupObservation, LatencyObservation};
-    use wattio_units::{Hertz, Watts};
+    use wattio_units::Watts;
 
     fn observed(requests: u64, latency_us: f64, utilisation: f64) -> Observation {
         Observation {
@@ -100,8 +186,8 @@ mod tests {
     }
 
     fn shadow() -> Shadow {
-        let fitter = Fitter::new(0.15, 0.6, vec![Hertz(3e9)]);
-        Shadow { fitter: Arc::new(Mutex::new(fitter)), full: action(8, 3e9) }
+        let fitter = SharedFitter::new(0.15, None, vec![Hertz(3e9)]);
+        Shadow { fitter, full: action(8, 3e9) }
     }
 
     /// 20 us of work a request on 8 cores, 200 us in all.
