@@ -65,8 +65,9 @@ def test_the_page_of_the_target_is_the_same_with_other_contents(browser: Chromiu
         assert target.stdout is not None
         browser.open(target.stdout.readline().strip())
         browser.wait("document.getElementById('latency').textContent.endsWith('µs')")
-        assert browser.evaluate("document.querySelector('h1').innerText").strip() == "wattio-target"
-        assert browser.evaluate("document.querySelectorAll('canvas').length") == 4
+        head = browser.evaluate("document.querySelector('h1').innerText").lower()
+        assert head.split() == ["wattio-target", "mode:", "run"]
+        assert browser.evaluate("document.querySelectorAll('canvas').length") == 5
         rows = "[...document.querySelectorAll('#groups tr td:first-child')]"
         assert browser.evaluate(f"{rows}.map((one) => one.textContent)") == ["reactors"]
         browser.wait("document.getElementById('reactors').textContent.endsWith(' of 8')")
@@ -79,6 +80,27 @@ def test_the_page_of_the_target_is_the_same_with_other_contents(browser: Chromiu
             "would replay 3.00 MiB, checkpoint 20.0 ms; at the start replayed 1.00 MiB in 500 ms"
         )
         assert shown[6] == recovery
+        assert browser.console == []
+    finally:
+        target.kill()
+        target.wait()
+
+
+def test_the_page_of_a_target_in_shadow_mode_says_so(browser: Chromium) -> None:
+    words = ["mode=observe", "step_ms=5"]
+    target = subprocess.Popen(
+        [example("governed"), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert target.stdout is not None
+        browser.open(target.stdout.readline().strip())
+        browser.wait("!document.getElementById('shadow-banner').hidden")
+        assert "acts on nothing" in text(browser, "mode").lower()
+        assert text(browser, "saved-title") == "Would have saved"
+        assert text(browser, "reactors-title") == "Reactors that would be on"
+        browser.wait("document.getElementById('headroom').textContent.includes('would be')")
+        assert "would be (estimate)" in text(browser, "chart-latency")
+        assert "good enough to estimate with" in text(browser, "model-facts")
         assert browser.console == []
     finally:
         target.kill()

@@ -2,7 +2,7 @@
 //! test with.
 //!
 //! `cargo run -p wattio-target --example governed -- [listen=ADDRESS] [socket=PATH] [policy=pacer]
-//! [step_ms=500] [out=FOLDER] [windows=N]`
+//! [mode=run] [step_ms=500] [out=FOLDER] [windows=N]`
 //!
 //! Each step stands for half a second, however long it takes. Ends when its standard input does, or
 //! after so many windows.
@@ -22,10 +22,11 @@ use wattio_governor::journal::Journal;
 use wattio_host::Root;
 use wattio_host::facts::{RunFacts, stamp};
 use wattio_host::ledger::Ledger;
+use wattio_host::shadow::{Mode, SharedFitter};
 use wattio_law::DriverSettings;
 use wattio_plant::{ASSUMED_POWER_MODEL, PowerModel};
 use wattio_service::{Program, Service, ServiceRequest, ServiceSettings};
-use wattio_target::control_loop::{Governing, Named};
+use wattio_target::control_loop::{Books, Governing, Named};
 use wattio_target::plant::{
     CLASSES, Governed, Layout, ReactorCounters, Reactors, Setting, TargetPlant,
 };
@@ -48,11 +49,11 @@ impl Clock for Played {
     }
 }
 
-fn journal(results: &Path, policy: &str, clock: &Played) -> std::io::Result<Journal> {
+fn journal(results: &Path, policy: &str, mode: Mode, clock: &Played) -> std::io::Result<Journal> {
     let group = |name| (name, format!("0-{}", REACTORS - 1), 1);
     let facts = RunFacts {
         program: (WattioTarget::NAME, env!("CARGO_PKG_VERSION")),
-        mode: "run",
+        mode: mode.name(),
         name: "made up",
         policy,
         groups: vec![group("reactors")],
@@ -93,15 +94,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let windows: u64 = value("windows").unwrap_or("18446744073709551615").parse()?;
     let policy = value("policy").unwrap_or("pacer");
     let clock = Played(Cell::new(Duration::ZERO));
-    let journal = value("out").map(|out| journal(Path::new(out), policy, &clock)).transpose()?;
+    let mode = match value("mode") {
+        Some("observe") => Mode::Observe,
+        _ => Mode::Run,
+    };
+    let journal = value("out").map(|out| journal(Path::new(out), policy, mode, &clock));
+    let journal = journal.transpose()?;
 
     let plant = TargetPlant::new(layout(), Script::new(0.0), clock.now());
     let (settings, driver) = (Settings::new(), DriverSettings::default());
     let governed = Governed::new((policy, &settings), &[], driver, plant, clock.now())?;
     let named = Named { name: "made up".to_owned(), policy: policy.to_owned() };
     let model = PowerModel::from_toml(ASSUMED_POWER_MODEL)?;
+    let fitter = SharedFitter::new(0.15, Some(&model), vec![Hertz(1e9)]);
     let ledger = Ledger::new(Some(model), None, vec![Hertz(1e9)]);
-    let mut governing = Governing::new(governed, named, ledger, journal, &clock);
+    let books = Books { mode, fitter, compared: None, ledger, journal };
+    let mut governing = Governing::new(governed, named, books, &clock);
 
     let (number, volumes) = (0, vec![volume()]);
     governing.learn(vec![ReactorStatus { number, volumes, ..ReactorStatus::default() }]);

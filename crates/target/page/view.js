@@ -3,33 +3,40 @@
 import { line, linesOf } from "/charts.js";
 import { broken, tails } from "/bounds.js";
 import * as as from "/format.js";
-import { power, saved } from "/power.js";
+import { power, powerChart, saved } from "/power.js";
+import { badge, banner, beside, lawsLatency, model, whatWouldBreak, wouldBreak } from "/shadow.js";
 
 const isNumber = (value) => typeof value === "number";
 const coreSeconds = (value) => (isNumber(value) ? `${value.toFixed(value >= 10 ? 0 : 2)} core-s` : as.ABSENT);
 const perSecond = (value) => (isNumber(value) ? `${as.count(Math.round(value))}/s` : as.ABSENT);
 
 export function describe(shown) {
+  const shadow = shown.mode === "observe";
   const forced = typeof shown.forced === "string" && !shown.paused;
   return {
-    title: `${shown.state ?? shown.policy} · ${shown.name || "wattio-target"}`,
+    title: `${shadow ? "SHADOW " : ""}${shown.state ?? shown.policy} · ${shown.name || "wattio-target"}`,
     program: "wattio-target",
-    mode: null,
+    mode: badge(shown.mode),
     what: shown.name ? `${shown.name}: policy ${shown.policy}` : `policy ${shown.policy}`,
     banners: [
+      banner(shadow),
       { id: "paused", kind: "warning", strong: "Paused", text: "by an operator: full speed until resumed.", shown: shown.paused },
       { id: "forced", kind: "warning", text: forced ? `⚠ Full speed is forced: ${shown.forced}` : "", shown: forced },
+      wouldBreak(shown, shadow),
     ],
     cards: [
-      { id: "state", title: "State", badge: null, value: shown.state ?? as.ABSENT, over: false, notes: [{ id: "reason", text: shown.reason }] },
-      latency(shown.latency, shown.bounds ?? []),
+      { id: "state", title: "State", badge: null, value: shown.state ?? as.ABSENT, over: whatWouldBreak(shown, shadow) !== "", notes: [{ id: "reason", text: shown.reason }] },
+      latency(shown.latency, shadow, shown.bounds ?? []),
       requests(shown.latency),
-      reactors(shown),
-      power(shown.power, false),
-      saved(shown.power, false),
+      reactors(shown, shadow),
+      power(shown.power, shadow),
+      saved(shown.power, shadow),
     ],
-    tables: [volumes(shown.reactors), groups(shown.groups), background(shown.background)],
-    facts: [{ id: "counts", title: "Since the start", rows: counts(shown), shown: true }],
+    tables: [volumes(shown.reactors), groups(shown.groups, shadow), background(shown.background)],
+    facts: [
+      { id: "counts", title: "Since the start", rows: counts(shown, shadow), shown: true },
+      { id: "model", title: "Model of this host", rows: model(shown.shadow, shown.power), shown: shadow },
+    ],
     events: shown.events,
     footer: [
       `wattio-target ${shown.version}, up ${as.span(shown.uptime_s)}`,
@@ -39,6 +46,7 @@ export function describe(shown) {
 }
 
 export function charts(shown) {
+  const shadow = shown.mode === "observe";
   const names = shown.groups.map((group) => group.name);
   const classes = shown.background.map((one) => one.name);
   return [
@@ -48,7 +56,8 @@ export function charts(shown) {
       format: as.latency,
       nothing: "No latency yet: no window had requests.",
       lines: [
-        line("mean", 0, ({ latency }) => latency.latency_us_mean),
+        line(shadow ? "measured, at full speed" : "mean", 0, ({ latency }) => latency.latency_us_mean),
+        ...(shadow ? [line("would be (estimate)", 3, ({ latency }) => latency.latency_us_seen)] : []),
         line("bound", 1, ({ latency }) => latency.bound_us),
         line("baseline", 2, ({ latency }) => latency.baseline_us),
       ],
@@ -60,13 +69,21 @@ export function charts(shown) {
       nothing: "No requests yet.",
       lines: [line("answered", 0, ({ latency }) => latency.requests_per_s)],
     },
+    powerChart(shown, shadow, (now) => now),
     {
       id: "cores",
-      title: "Reactors that are on",
+      title: shadow ? "Reactors that would be on" : "Reactors that are on",
       format: (value) => (isNumber(value) ? String(Math.round(value * 10) / 10) : as.ABSENT),
       nothing: "No reactors.",
       lines: linesOf(names, ({ groups }, at) => groups[at]?.cores_active),
     },
+    ...(turnsFrequency(shown.groups) ? [{
+      id: "frequency",
+      title: "Limit of the frequency",
+      format: as.hertz,
+      nothing: "No frequency is known here.",
+      lines: linesOf(names, ({ groups }, at) => groups[at]?.frequency_hz),
+    }] : []),
     {
       id: "background",
       title: "Background work that is due, in core-seconds (estimate)",
@@ -77,19 +94,24 @@ export function charts(shown) {
   ];
 }
 
-function latency(now, bounds) {
-  const known = now.bound_us > 0 && isNumber(now.latency_us_mean);
-  const room = known ? (now.bound_us - now.latency_us_mean) / now.bound_us : null;
+function latency(now, shadow, bounds) {
+  const judged_us = lawsLatency(now, shadow);
+  const known = now.bound_us > 0 && isNumber(judged_us);
+  const room = known ? (now.bound_us - judged_us) / now.bound_us : null;
+  const would = shadow ? `would be ${as.latency(judged_us)} (estimate), ` : "";
   const over = known && room < 0;
-  let headroom = `headroom ${as.percent(room)} to the bound of ${as.latency(now.bound_us)}`;
+  let headroom = `${would}headroom ${as.percent(room)} to the bound of ${as.latency(now.bound_us)}`;
   if (!known) headroom = now.bound_us > 0 ? `bound ${as.latency(now.bound_us)}` : "no bound yet";
-  else if (over) headroom = `⚠ ${as.percent(-room)} above the bound of ${as.latency(now.bound_us)}`;
+  else if (over) headroom = `⚠ ${would}${as.percent(-room)} above the bound of ${as.latency(now.bound_us)}`;
   const parts = [`99th percentile ${as.latency(now.latency_us_p99)}`];
   if (isNumber(now.loss_measured)) parts.push(`loss ${as.percent(now.loss_measured, { sign: true })}`);
+  if (isNumber(now.loss_predicted)) {
+    parts.push(`${shadow ? "loss would be" : "predicted"} ${as.percent(now.loss_predicted, { sign: true })} (estimate)`);
+  }
   if (isNumber(now.tolerance)) parts.push(`tolerance ${as.percent(now.tolerance)}`);
-  const ofTails = tails(bounds, false);
+  const ofTails = tails(bounds, shadow);
   // Of percentiles alone there is no bound on the mean to have room to.
-  if (ofTails.length > 0 && ofTails.length === bounds.length) headroom = "";
+  if (ofTails.length > 0 && ofTails.length === bounds.length) headroom = would.replace(/, $/, "");
   const notes = [{ id: "headroom", text: headroom, alarm: over }, ...ofTails, { id: "loss", text: parts.join(" · ") }];
   return { id: "latency", title: "Latency, mean", badge: null, value: as.latency(now.latency_us_mean), over, notes };
 }
@@ -100,9 +122,9 @@ function requests(now) {
   return { id: "requests", title: "Requests", badge: null, value: perSecond(now.requests_per_s), over: false, notes };
 }
 
-function reactors(shown) {
+function reactors(shown, shadow) {
   const notes = [{ id: "busy", text: shown.groups.map((group) => `${as.percent(group.utilisation_clients + group.utilisation_background)} busy`).join(" · ") }];
-  return { id: "reactors", title: "Reactors", badge: null, value: `${shown.reactors_active} of ${shown.reactors_total}`, over: false, notes };
+  return { id: "reactors", title: shadow ? "Reactors that would be on" : "Reactors", badge: shadow ? "estimate" : null, value: `${shown.reactors_active} of ${shown.reactors_total}`, over: false, notes };
 }
 
 function volumes(list) {
@@ -146,15 +168,18 @@ function packed(volume) {
   return volume.compression === "none" ? "" : `, ${volume.compression}: in ${as.bytes(volume.stored_bytes)}`;
 }
 
-function groups(list) {
+const turnsFrequency = (list) => list.some((group) => isNumber(group.frequency_hz));
+
+function groups(list, shadow) {
   return {
     id: "groups",
     title: "Groups",
-    columns: ["group", "reactors on", "at least", "busy: clients", "busy: back\u00adground"],
+    columns: ["group", shadow ? "would be on" : "reactors on", "at least", "frequency limit", "busy: clients", "busy: back\u00adground"],
     rows: list.map((group) => [
       group.name,
       `${group.cores_active} of ${group.cores_total}`,
       String(group.cores_min),
+      isNumber(group.frequency_hz) ? `${as.hertz(group.frequency_hz)} of ${as.hertz(group.frequency_max_hz)}` : as.ABSENT,
       as.percent(group.utilisation_clients),
       as.percent(group.utilisation_background),
     ]),
@@ -176,15 +201,17 @@ function background(list) {
   };
 }
 
-function counts({ counts: now, bounds = [] }) {
+function counts({ counts: now, compared, bounds = [] }, shadow) {
   const spans = Object.entries(now.state_span_s).map(([state, span_s]) => [`time ${state}`, as.span(span_s)]);
   return [
-    ...broken(bounds, false),
-    ["mean loss over all requests", as.percent(now.loss_mean, { sign: true })],
+    ...broken(bounds, shadow),
+    [shadow ? "mean loss over all requests (estimate)" : "mean loss over all requests", as.percent(now.loss_mean, { sign: true })],
+    ...beside(compared),
     ["requests", as.count(now.requests)],
     ...spans,
     ["windows in all", as.count(now.windows)],
+    ["windows without a latency", as.count(now.windows_missing)],
     ["windows of forced full speed", as.count(now.windows_forced)],
-    ["setting changed", as.count(now.setting_changes)],
+    [shadow ? "setting would have changed" : "setting changed", as.count(now.setting_changes)],
   ];
 }

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wattio_host::config::check_name;
 use wattio_host::ledger::power_model;
+use wattio_host::shadow::Mode;
 use wattio_plant::{DescriptionError, read_toml, require};
 use wattio_units::{Bytes, Seconds};
 use wattio_volume::OpenOptions;
@@ -310,6 +311,7 @@ impl Config {
         let absolute = |path: &PathBuf| path.is_absolute();
         check_name(&self.name)?;
         self.policy.check()?;
+        self.power.check()?;
         self.service.check()?;
         let shared = "is an address of listen, too: clients and commands need a socket each";
         let is_shared =
@@ -372,18 +374,29 @@ impl Config {
         Ok(layout)
     }
 
-    /// The law, and what it governs; `path` is that of the configuration.
+    /// The law, and what it governs, in a mode; `path` is that of the configuration.
     ///
     /// # Errors
     /// The key, and what is wrong with it.
-    pub fn law(&self, path: &Path) -> Result<LawSettings, String> {
-        let PolicyConfig { name, settings, bounds } = self.policy.clone();
+    pub fn law(&self, path: &Path, mode: Mode) -> Result<LawSettings, String> {
+        let PolicyConfig { name, settings, bounds, compare } = self.policy.clone();
         let layout = self.layout().map_err(|error| format!("{}: {error}", error.key))?;
         let model = self.power.model.as_deref();
         let power_model = model.map(|model| power_model(model, path)).transpose()?;
         let (name, policy) = (self.name.clone(), (name, settings));
         let frequency = self.frequency.as_ref().map(FrequencyConfig::settings);
-        Ok(LawSettings { name, policy, bounds, layout, frequency, power_model })
+        let price = self.power.price;
+        Ok(LawSettings {
+            name,
+            policy,
+            bounds,
+            mode,
+            compare,
+            layout,
+            frequency,
+            power_model,
+            price,
+        })
     }
 
     /// What the target is to do.

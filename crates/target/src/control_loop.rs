@@ -11,6 +11,7 @@ use wattio_governor::journal::{EventRow, Journal, Stamp, WindowPower, WindowRow}
 use wattio_governor::{Clock, Severity, Stepped};
 use wattio_host::ledger::Ledger;
 use wattio_host::overhead::Overhead;
+use wattio_host::shadow::{Compared, Measured, Mode, SharedFitter};
 use wattio_law::GroupObservation;
 
 /// Events that are shown.
@@ -28,6 +29,20 @@ pub struct Named {
     pub policy: String,
 }
 
+/// What is kept beside the law.
+pub struct Books {
+    /// Whether the law's decisions are carried out.
+    pub mode: Mode,
+    /// The model of this host, which shadow mode's loop is closed over.
+    pub fitter: SharedFitter,
+    /// Another law in shadow mode.
+    pub compared: Option<Compared>,
+    /// The energy account.
+    pub ledger: Ledger,
+    /// Where windows and events are kept.
+    pub journal: Option<Journal>,
+}
+
 /// The loop.
 pub struct Governing<R> {
     pub(crate) governed: Governed<R>,
@@ -37,12 +52,15 @@ pub struct Governing<R> {
     pub(crate) last: Option<Stepped>,
     pub(crate) events: VecDeque<EventRow>,
     pub(crate) own: Overhead,
-    pub(crate) ledger: Ledger,
+    pub(crate) books: Books,
+    pub(crate) measured: Measured,
+    /// The loss that the model predicts for the setting in force, or in shadow mode for the one that
+    /// would be.
+    pub(crate) loss_predicted: Option<f64>,
     /// Time that reactors were on, added up over them.
     pub(crate) reactors_on_s: f64,
     /// What only the reactors know, as of the last time that they were asked.
     pub(crate) learned: Vec<ReactorStatus>,
-    journal: Option<Journal>,
     /// Events that were not logged yet.
     untold: Vec<EventRow>,
     /// The last failure that was told.
@@ -64,13 +82,10 @@ pub struct Next {
 
 impl<R: Reactors> Governing<R> {
     /// Starts now.
-    pub fn new(
-        governed: Governed<R>,
-        named: Named,
-        ledger: Ledger,
-        journal: Option<Journal>,
-        clock: &dyn Clock,
-    ) -> Self {
+    pub fn new(mut governed: Governed<R>, named: Named, books: Books, clock: &dyn Clock) -> Self {
+        if books.mode == Mode::Observe {
+            governed.plant.observe_only(books.fitter.clone());
+        }
         Self {
             governed,
             named,
@@ -79,10 +94,11 @@ impl<R: Reactors> Governing<R> {
             last: None,
             events: VecDeque::new(),
             own: Overhead::new(),
-            ledger,
+            books,
+            measured: Measured::default(),
+            loss_predicted: None,
             reactors_on_s: 0.0,
             learned: Vec::new(),
-            journal,
             untold: Vec::new(),
             failure: None,
             rest: None,
@@ -106,7 +122,7 @@ impl<R: Reactors> Governing<R> {
             self.governed.plant.layout().idle_cores_sleep || self.named.policy == "native";
         let driver = &self.governed.driver;
         let is_full = driver.in_force().groups == driver.limits().full_speed().groups;
-        let latency = self.last.as_ref().and_then(|step| step.truth.latency.as_ref());
+        let latency = self.last.as_ref().and_then(|step| step.sample.as_ref());
         let is_idle = latency.is_some_and(|latency| {
             let in_flight = latency.in_flight.map_or(0, |in_flight| in_flight.requests);
             latency.requests == 0 && latency.arrived == Some(0) && in_flight == 0
@@ -143,13 +159,11 @@ impl<R: Reactors> Governing<R> {
         let stepped = step.is_some();
         if let Some(mut step) = step {
             self.stepped_utc_ns = clock.utc_ns();
-            if step.forced.is_some() {
-                step.insight.reason = "full speed is forced";
-            }
+            self.measured.window(&mut step, self.books.mode, &self.books.fitter);
             self.tell_of(&step, before, clock);
             let on: u32 = step.truth.groups.iter().map(|group| group.cores).sum();
             self.reactors_on_s += f64::from(on) * step.dt.0;
-            let power = self.power(&step);
+            let power = self.account(&step, clock);
             self.record(&step, power, clock);
             self.last = Some(step);
             self.own.step(began.elapsed());
@@ -182,17 +196,22 @@ impl<R: Reactors> Governing<R> {
     }
 
     /// Power and energy of a window, and an estimate of what full speed would have taken: the same
-    /// work on all reactors. One that looks for work is busy, whatever it finds.
-    fn power(&mut self, step: &Stepped) -> WindowPower {
+    /// work on all reactors. Then what the model and the other law make of it.
+    fn account(&mut self, step: &Stepped, clock: &dyn Clock) -> WindowPower {
         let layout = self.governed.plant.layout();
-        let here = step.truth.groups.iter().map(|group| match layout.idle_cores_sleep {
-            true => *group,
-            false => GroupObservation { utilisation_clients: 1.0, ..*group },
-        });
-        let here: Vec<GroupObservation> = here.collect();
-        let all = here.iter().zip(layout.groups()).map(|(group, of)| {
+        let idle_cores_sleep = layout.idle_cores_sleep;
+        let truth = drawing(&step.truth.groups, idle_cores_sleep);
+        let here = match self.books.mode {
+            Mode::Run => Some(truth.clone()),
+            // Without a model the law is shown no latency, and nothing is estimated.
+            Mode::Observe => {
+                let is_shown = step.seen.latency.is_some();
+                is_shown.then(|| drawing(&step.seen.groups, idle_cores_sleep))
+            }
+        };
+        let all = truth.iter().zip(layout.groups()).map(|(group, of)| {
             let cores = of.reactors.len() as u32;
-            let spread = match layout.idle_cores_sleep {
+            let spread = match idle_cores_sleep {
                 true => f64::from(group.cores) / f64::from(cores.max(1)),
                 false => 1.0,
             };
@@ -206,11 +225,23 @@ impl<R: Reactors> Governing<R> {
         let all: Vec<GroupObservation> = all.collect();
         let requests = step.sample.as_ref().map_or(0, |sample| sample.requests);
         let rate = requests as f64 / step.dt.0.max(1e-9);
-        self.ledger.window(step.dt, rate, Some((&here, &all)), step.truth.power)
+        let full = self.governed.driver.limits().full_speed();
+        let Books { mode, fitter, compared, ledger, .. } = &mut self.books;
+        let groups = here.as_deref().zip(Some(&all[..]));
+        let power = ledger.window(step.dt, rate, groups, step.truth.power);
+        let window = (&step.truth, step.dt);
+        self.loss_predicted = fitter.forecast(window, rate, &full, &step.action, *mode);
+        if let Some(compared) = compared {
+            let estimate_w = |groups: &[GroupObservation]| {
+                ledger.estimate_w(&drawing(groups, idle_cores_sleep), rate)
+            };
+            compared.window(clock.now(), &step.truth, estimate_w);
+        }
+        power
     }
 
     fn record(&mut self, step: &Stepped, power: WindowPower, clock: &dyn Clock) {
-        if self.journal.is_none() {
+        if self.books.journal.is_none() {
             return;
         }
         let at = Stamp { utc_ns: clock.utc_ns(), monotonic_ns: clock.now().as_nanos() as u64 };
@@ -295,15 +326,24 @@ impl<R: Reactors> Governing<R> {
 
     /// A journal that cannot be written is abandoned with an error; clients come first.
     fn keep(&mut self, write: impl FnOnce(&mut Journal) -> std::io::Result<()>) {
-        let Some(journal) = &mut self.journal else { return };
+        let Some(journal) = &mut self.books.journal else { return };
         if let Err(error) = write(journal) {
             let message =
                 format!("{}: {error}; nothing more is recorded", journal.folder().display());
-            self.journal = None;
+            self.books.journal = None;
             let utc_ns = self.stepped_utc_ns;
             self.show(EventRow { utc_ns, severity: Severity::Error, message });
         }
     }
+}
+
+/// Groups as they draw power: a reactor that looks for work is busy, whatever it finds.
+fn drawing(groups: &[GroupObservation], idle_cores_sleep: bool) -> Vec<GroupObservation> {
+    let one = |group: &GroupObservation| match idle_cores_sleep {
+        true => *group,
+        false => GroupObservation { utilisation_clients: 1.0, ..*group },
+    };
+    groups.iter().map(one).collect()
 }
 
 #[cfg(test)]

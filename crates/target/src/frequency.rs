@@ -108,15 +108,8 @@ impl ReactorCores {
         layout: &Layout,
         root: &Root,
     ) -> Result<Self, FrequencyError> {
-        let reactors = layout.groups().iter().map(|group| group.reactors.len()).sum();
-        if settings.cores.len() != reactors {
-            return Err(FrequencyError::Count { cores: settings.cores.len(), reactors });
-        }
-        let topology = Topology::read(root)?;
-        let groups = resolve(&configs(&settings.cores, layout), &topology)?;
-        let cores = groups.iter().flat_map(|group| group.order.iter().copied()).collect();
-        let speeds: Option<Vec<Speeds>> =
-            groups.iter().map(|group| group.speeds(&topology)).collect();
+        let Found { topology, groups, speeds } = found(settings, layout, root)?;
+        let cores = in_order(&groups);
         let Some(speeds) = speeds else {
             let knob = KnobConfig::Frequency(FrequencyConfig::default());
             let why = knob.open(root, &topology, &groups).err().map(|error| error.to_string());
@@ -126,6 +119,46 @@ impl ReactorCores {
         let (frequency, restored) = Frequency::take(groups, speeds, &settings.state, root)?;
         Ok(Self { cores, turned: Ok(frequency), restored: describe(&restored) })
     }
+
+    /// The same for a target that changes nothing: a core for each reactor, and what each group's
+    /// cores could be set to, if anything.
+    ///
+    /// # Errors
+    /// [`FrequencyError`].
+    pub fn look(
+        settings: &FrequencySettings,
+        layout: &Layout,
+        root: &Root,
+    ) -> Result<(Vec<u32>, Option<Vec<Speeds>>), FrequencyError> {
+        let found = found(settings, layout, root)?;
+        Ok((in_order(&found.groups), found.speeds))
+    }
+}
+
+/// The groups of a layout on this host, and what their cores can be set to.
+struct Found {
+    topology: Topology,
+    groups: Vec<Group>,
+    speeds: Option<Vec<Speeds>>,
+}
+
+fn found(
+    settings: &FrequencySettings,
+    layout: &Layout,
+    root: &Root,
+) -> Result<Found, FrequencyError> {
+    let reactors = layout.groups().iter().map(|group| group.reactors.len()).sum();
+    if settings.cores.len() != reactors {
+        return Err(FrequencyError::Count { cores: settings.cores.len(), reactors });
+    }
+    let topology = Topology::read(root)?;
+    let groups = resolve(&configs(&settings.cores, layout), &topology)?;
+    let speeds = groups.iter().map(|group| group.speeds(&topology)).collect();
+    Ok(Found { topology, groups, speeds })
+}
+
+fn in_order(groups: &[Group]) -> Vec<u32> {
+    groups.iter().flat_map(|group| group.order.iter().copied()).collect()
 }
 
 /// The groups of a layout on cores: the first ones to the first group.

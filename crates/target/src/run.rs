@@ -1,6 +1,6 @@
 //! The target while it serves: the reactors, and the loop that governs them and shows their status.
 
-use crate::control_loop::{Governing, Named};
+use crate::control_loop::{Books, Governing, Named};
 use crate::frequency::{Frequency, FrequencyError, FrequencySettings, ReactorCores};
 use crate::handle::Handle;
 use crate::log::{Priority, log};
@@ -23,8 +23,12 @@ use wattio_governor::journal::Journal;
 use wattio_governor::{Clock, Severity};
 use wattio_host::Root;
 use wattio_host::clock::HostClock;
+use wattio_host::config::SafetyConfig;
 use wattio_host::facts::{self, RunFacts};
+use wattio_host::groups::Speeds;
 use wattio_host::ledger::Ledger;
+use wattio_host::price::Price;
+use wattio_host::shadow::{self, Compared, Mode, SharedFitter};
 use wattio_law::{Bound, DriverSettings};
 use wattio_plant::PowerModel;
 use wattio_service::inbox::{Inbox, Message};
@@ -42,12 +46,18 @@ pub struct LawSettings {
     pub policy: (String, wattio_control::Settings),
     /// The bounds; if empty, the law's own.
     pub bounds: Vec<Bound>,
+    /// Whether its decisions are carried out.
+    pub mode: Mode,
+    /// Another law whose decisions shadow mode shows beside.
+    pub compare: Option<String>,
     /// How the reactors are grouped.
     pub layout: Layout,
     /// Where the frequency of their cores is turned, if it is.
     pub frequency: Option<FrequencySettings>,
     /// What estimates their power.
     pub power_model: Option<PowerModel>,
+    /// What energy costs.
+    pub price: Price,
 }
 
 /// What is wanted.
@@ -61,8 +71,10 @@ pub struct Options {
     pub service: ServiceSettings,
     /// Where windows and events are kept; `None` keeps none.
     pub results: Option<PathBuf>,
-    /// The configuration's file and text, for results.
+    /// The configuration's file and text, for results; without one, the path is empty.
     pub config: (PathBuf, String),
+    /// The options of the command line, for results.
+    pub options: Vec<String>,
 }
 
 /// The folder for results cannot be used.
@@ -87,11 +99,17 @@ pub fn run(options: &Options, passed: Vec<Listener>) -> Result<()> {
     let service = Service::open::<WattioTarget>(options.service.clone())?;
     let listening = Listening::open(&options.server.listen, passed)?;
     let journal = start_journal(options, &clock)?;
-    let (cores, frequency) = frequency(&options.law)?;
+    if options.law.mode == Mode::Observe
+        && let Some(message) = shadow::others(&Root::new("/"))
+    {
+        log(Priority::Warning, message);
+    }
+    let Cores { cores, speeds, frequency } = frequency(&options.law)?;
     let server = Settings { cores, ..options.server.clone() };
     let server = Server::start_on(&server, listening)?;
     let handle = server.handle();
-    let mut governing = govern(options, frequency, handle.clone(), journal, &clock)?;
+    let turned = (speeds, frequency);
+    let mut governing = govern(options, turned, handle.clone(), journal, &clock)?;
     governing.learn(handle.status());
     let (status, seen) = wattio_service::shown(governing.shown(&clock));
     let (requests, requested) = channel();
@@ -104,7 +122,13 @@ pub fn run(options: &Options, passed: Vec<Listener>) -> Result<()> {
     let serving = Serving::begin(server, &inbox)?;
     // Fails without a service manager, which is fine.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
-    log(Priority::Info, "serving");
+    log(
+        Priority::Info,
+        match options.law.mode {
+            Mode::Run => "serving",
+            Mode::Observe => "serving at full speed; the law acts on nothing",
+        },
+    );
     let mut detailed = Instant::now();
     while !serving.has_ended() {
         let next = governing.tick(&clock);
@@ -186,47 +210,73 @@ impl Serving {
     }
 }
 
-/// The cores of reactors, and what turns their frequency; a host on which nothing does is told of.
-fn frequency(law: &LawSettings) -> Result<(Vec<u32>, Option<Frequency>), FrequencyError> {
-    let Some(settings) = &law.frequency else { return Ok((Vec::new(), None)) };
-    let opened = ReactorCores::open(settings, &law.layout, &Root::new("/"))?;
+/// The cores of reactors, what they can be set to, and what turns their frequency; a host on which
+/// nothing does is told of.
+#[derive(Default)]
+struct Cores {
+    cores: Vec<u32>,
+    speeds: Option<Vec<Speeds>>,
+    frequency: Option<Frequency>,
+}
+
+fn frequency(law: &LawSettings) -> Result<Cores, FrequencyError> {
+    let Some(settings) = &law.frequency else { return Ok(Cores::default()) };
+    let root = Root::new("/");
+    if law.mode == Mode::Observe {
+        let (cores, speeds) = ReactorCores::look(settings, &law.layout, &root)?;
+        return Ok(Cores { cores, speeds, frequency: None });
+    }
+    let opened = ReactorCores::open(settings, &law.layout, &root)?;
     for line in opened.restored {
         log(Priority::Warning, &format!("from an earlier start: {line}"));
     }
+    let cores = opened.cores;
     match opened.turned {
-        Ok(frequency) => Ok((opened.cores, Some(frequency))),
+        Ok(frequency) => {
+            Ok(Cores { cores, speeds: Some(frequency.speeds.clone()), frequency: Some(frequency) })
+        }
         Err(why) => {
             log(Priority::Warning, &format!("the law sets no frequency: {why}"));
-            Ok((opened.cores, None))
+            Ok(Cores { cores, ..Cores::default() })
         }
     }
 }
 
 fn govern(
     options: &Options,
-    frequency: Option<Frequency>,
+    (speeds, frequency): (Option<Vec<Speeds>>, Option<Frequency>),
     handle: Handle,
     journal: Option<Journal>,
     clock: &HostClock,
 ) -> Result<Governing<LiveReactors>, SettingError> {
-    let LawSettings { name, policy: (policy, settings), bounds, layout, .. } = &options.law;
-    let model = options.law.power_model.clone();
-    let mut layout = layout.clone();
-    if let Some(frequency) = &frequency {
-        layout = layout.with_speeds(&frequency.speeds, model.as_ref());
+    let law = &options.law;
+    let LawSettings { name, policy: (policy, settings), bounds, mode, .. } = law;
+    let model = law.power_model.clone();
+    let mut layout = law.layout.clone();
+    if let Some(speeds) = &speeds {
+        layout = layout.with_speeds(speeds, model.as_ref());
     }
-    let full = layout.setting(&layout.limits().full_speed());
+    let limits = layout.limits();
+    let full = layout.setting(&limits.full_speed());
     let reactors = LiveReactors::new(handle, options.server.volumes.len(), full);
-    let mut plant = TargetPlant::new(layout.clone(), reactors, clock.now());
+    let mut plant = TargetPlant::new(layout, reactors, clock.now());
     if let Some(frequency) = frequency {
         plant = plant.with_frequency(frequency);
     }
     let driver = DriverSettings::default();
     let governed = Governed::new((policy, settings), bounds, driver, plant, clock.now())?;
     let named = Named { name: name.clone(), policy: policy.clone() };
-    let speeds = layout.limits().groups.iter().map(|group| group.frequency_max).collect();
-    let ledger = Ledger::new(model, None, speeds);
-    Ok(Governing::new(governed, named, ledger, journal, clock))
+    let speeds: Vec<_> = limits.groups.iter().map(|group| group.frequency_max).collect();
+    let error_max = SafetyConfig::default().model_error_max;
+    let fitter = SharedFitter::new(error_max, model.as_ref(), speeds.clone());
+    let compared = law
+        .compare
+        .as_ref()
+        .filter(|_| *mode == Mode::Observe)
+        .map(|other| Compared::new(other, limits, bounds, driver, fitter.clone(), clock.now()));
+    let ledger = Ledger::new(model, None, speeds).priced(law.price);
+    let books = Books { mode: *mode, fitter, compared: compared.transpose()?, ledger, journal };
+    Ok(Governing::new(governed, named, books, clock))
 }
 
 fn answer(
@@ -245,19 +295,19 @@ fn answer(
 
 fn start_journal(options: &Options, clock: &HostClock) -> Result<Option<Journal>> {
     let Some(results) = &options.results else { return Ok(None) };
-    let LawSettings { name, policy, layout, .. } = &options.law;
+    let LawSettings { name, policy, layout, mode, .. } = &options.law;
     let group = |group: &crate::plant::Group| {
         let (first, last) = (group.reactors.start, group.reactors.end - 1);
         (group.name, format!("{first}-{last}"), group.reactors_min)
     };
     let facts = RunFacts {
         program: (WattioTarget::NAME, env!("CARGO_PKG_VERSION")),
-        mode: "run",
+        mode: mode.name(),
         name,
         policy: &policy.0,
         groups: layout.groups().iter().map(group).collect(),
         config_file: &options.config.0,
-        options: Vec::new(),
+        options: options.options.clone(),
     };
     let facts = facts.describe(&Root::new("/"), clock);
     let stamp = facts::stamp(clock.utc_ns(), &options.config.1);

@@ -186,3 +186,22 @@ fn groups_get_cores_of_their_own_and_a_law_learns_what_they_draw() {
     assert_eq!(limits.groups.len(), 2);
     assert!(limits.groups.iter().all(|group| group.power.len() == 3));
 }
+
+/// A target that only observes looks beside a program that acts, and writes nothing.
+#[test]
+fn shadow_mode_takes_no_lock_and_leaves_no_mark() {
+    let tree = Tree::new();
+    let acting = open(&tree, "0-7").unwrap();
+    let before = caps(&tree);
+    let (cores, speeds) =
+        ReactorCores::look(&settings(&tree, "0-7"), &layout(), &tree.root()).unwrap();
+    assert_eq!(cores, acting.cores);
+    assert_eq!(speeds.unwrap(), acting.turned.as_ref().unwrap().speeds);
+    drop(acting);
+    fs::remove_dir_all(tree.path("/state")).unwrap();
+    ReactorCores::look(&settings(&tree, "0-7"), &layout(), &tree.root()).unwrap();
+    assert!(!tree.path("/state").exists());
+    assert_eq!(caps(&tree), before);
+    let error = ReactorCores::look(&settings(&tree, "0-6"), &layout(), &tree.root()).unwrap_err();
+    assert!(error.is_bad_input(), "{error}");
+}

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use thiserror::Error;
 use wattio_host::read_text;
+use wattio_host::shadow::Mode;
 use wattio_service::arguments::arguments;
 use wattio_service::cli::{complete, say};
 use wattio_target::config::Config;
@@ -39,6 +40,7 @@ Examples:
   wattio-target check /srv/disk.vol                              check the volume
   wattio-target serve --export a.vol --unix /run/n.sock --reactors 4 --policy pacer
                                                                  let a law govern it
+  wattio-target observe /etc/wattio-target.toml                  see what the law would save
   wattio-target status                                           see how it is doing
 
 Exit codes: 0 done, 1 found a problem, 2 bad input.";
@@ -48,7 +50,11 @@ enum Command {
     /// Make a volume on one device, or on two that mirror each other.
     Create(create::Create),
     /// Serve volumes until a signal arrives.
+    #[command(visible_alias = "run")]
     Serve(Box<serve::Serve>),
+    /// Serve at full speed, and show what the law would do and save.
+    #[command(after_help = serve::OBSERVE)]
+    Observe(Box<serve::Serve>),
     /// Check a configuration, or whether a volume is intact.
     Check(check::Check),
     /// Enlarge a volume that is not being served.
@@ -84,7 +90,8 @@ pub fn main() -> ExitCode {
     };
     let done = match arguments.command {
         Command::Create(command) => command.run(),
-        Command::Serve(command) => command.run(),
+        Command::Serve(command) => command.run(Mode::Run),
+        Command::Observe(command) => command.run(Mode::Observe),
         Command::Check(command) => command.run(),
         Command::Resize(command) => command.run(),
         Command::Status(command) => command.run(),

@@ -6,6 +6,7 @@ use clap::Args;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use wattio_host::shadow::{ComparedStatus, Mode, ShadowStatus};
 use wattio_service::arguments::share;
 use wattio_service::client::ask;
 use wattio_target::config::SOCKET;
@@ -144,8 +145,13 @@ fn of_law(shown: &Shown) -> String {
     let state = shown.state.as_ref().map(|state| format!(" ({})", printable_line(state)));
     let state = state.unwrap_or_default();
     let (policy, reason) = (printable_line(&shown.policy), printable_line(&shown.reason));
+    let is_shadow = shown.mode == Mode::Observe.name();
+    let (mode, on) = match is_shadow {
+        true => ("observe (acts on nothing), ", "would be on"),
+        false => ("", "on"),
+    };
     let mut text = format!(
-        "policy {policy}{state}: {} of {} reactors on; {reason}\n",
+        "{mode}policy {policy}{state}: {} of {} reactors {on}; {reason}\n",
         shown.reactors_active, shown.reactors_total
     );
     if let Some(forced) = &shown.forced {
@@ -153,12 +159,23 @@ fn of_law(shown: &Shown) -> String {
     }
     let latency = &shown.latency;
     if let (Some(rate), Some(mean)) = (latency.requests_per_s, latency.latency_us_mean) {
-        let _ = writeln!(text, "  {rate:.0} requests/s, mean {mean:.0} us");
+        let seen = latency.latency_us_seen.filter(|_| is_shadow);
+        let would = seen.map(|seen| format!(" (would be {seen:.0} us, estimate)"));
+        let would = would.unwrap_or_default();
+        let _ = writeln!(text, "  {rate:.0} requests/s, mean {mean:.0} us{would}");
     }
     for bound in &shown.bounds {
         let limit = bound.limit_us.map_or("unknown".into(), |us| format!("{us:.0} us"));
-        let (named, broken) = (printable_line(&bound.bound), bound.broken(false));
-        let _ = writeln!(text, "  bound {limit} ({named}); broken in {broken}");
+        let (named, broken) = (printable_line(&bound.bound), bound.broken(is_shadow));
+        let would = if is_shadow { "would be " } else { "" };
+        let _ = writeln!(text, "  bound {limit} ({named}); {would}broken in {broken}");
+    }
+    for (what, value) in shown.power.rows() {
+        let _ = writeln!(text, "  {what}: {}", printable_line(&value));
+    }
+    let model = shown.shadow.as_ref().and_then(ShadowStatus::error);
+    for sentence in model.into_iter().chain(shown.compared.as_ref().map(ComparedStatus::sentence)) {
+        let _ = writeln!(text, "  {}", printable_line(&sentence));
     }
     text
 }
@@ -280,6 +297,7 @@ fn of_recovery(volume: &VolumeStatus, replay: &str) -> String {
 mod tests {
     use super::*;
     use wattio_governor::BoundStatus;
+    use wattio_host::ledger::PowerStatus;
 
     /// What a target says of itself may come from whoever made its volumes.
     #[test]
@@ -306,14 +324,47 @@ mod tests {
             reason: raw(),
             forced: Some(raw()),
             bounds: vec![BoundStatus { bound: raw(), windows: 1, ..BoundStatus::default() }],
+            power: PowerStatus { no_estimate: Some(raw()), ..PowerStatus::default() },
+            compared: Some(ComparedStatus { policy: raw(), ..ComparedStatus::default() }),
             reactors: vec![ReactorStatus { volumes: vec![volume], ..ReactorStatus::default() }],
             ..Shown::default()
         };
         let page = page(&shown);
         assert!(page.chars().all(|one| one == '\n' || !one.is_control()), "{page:?}");
-        assert_eq!(page.lines().count(), 12, "{page}");
+        assert_eq!(page.lines().count(), 14, "{page}");
         assert!(page.contains("; broken in 0 of 1 window\n"), "{page}");
         assert!(page.contains("a recovery would replay 0 B; no checkpoint yet; opened in 0.00 s"));
-        assert_eq!(page.matches("name").count(), 16, "{page}");
+        assert_eq!(page.matches("name").count(), 18, "{page}");
+    }
+
+    #[test]
+    fn what_would_be_is_not_said_to_be() {
+        let shadow =
+            ShadowStatus { error_median: Some(0.05), error_p90: Some(0.1), ..Default::default() };
+        let mut shown = Shown {
+            mode: "observe".to_owned(),
+            policy: "pacer".to_owned(),
+            reactors_active: 1,
+            reactors_total: 4,
+            bounds: vec![BoundStatus { bound: "mean 20% run".into(), ..BoundStatus::default() }],
+            shadow: Some(shadow),
+            ..Shown::default()
+        };
+        shown.latency.requests_per_s = Some(1e3);
+        shown.latency.latency_us_mean = Some(100.0);
+        shown.latency.latency_us_seen = Some(110.0);
+        let text = of_law(&shown);
+        for told in [
+            "observe (acts on nothing), policy pacer: 1 of 4 reactors would be on",
+            "mean 100 us (would be 110 us, estimate)",
+            "would be broken in 0 of 0 windows",
+            "no estimate: not yet",
+            "the model is off by 5.0 %",
+        ] {
+            assert!(text.contains(told), "{told}\n{text}");
+        }
+        shown.mode = "run".to_owned();
+        let text = of_law(&shown);
+        assert!(text.contains("1 of 4 reactors on") && !text.contains("would be"), "{text}");
     }
 }

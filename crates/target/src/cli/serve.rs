@@ -11,6 +11,9 @@ use std::time::Duration;
 use wattio_control::SettingError;
 use wattio_host::config::{PageTls, check_policy};
 use wattio_host::facts;
+use wattio_host::ledger::power_model;
+use wattio_host::price::Price;
+use wattio_host::shadow::Mode;
 use wattio_plant::DescriptionError;
 use wattio_service::arguments::{address, is_bad_path, whole_number};
 use wattio_service::tls::Files;
@@ -28,6 +31,16 @@ use wattio_target::sockets::{Address, ListenError};
 use wattio_target::volume::{DEVICE_DEPTH, Pace, VolumeMemory};
 use wattio_volume::{OpenError, OpenOptions};
 
+/// What help says of shadow mode.
+pub const OBSERVE: &str = "\
+Examples:
+  wattio-target observe /etc/wattio-target.toml --out results
+  wattio-target observe --export a.vol --unix /run/n.sock --reactors 4 --policy pacer --control /run/c.sock
+  wattio-target status /run/c.sock        what the law would do
+  wattio report results/target/*          what it would have saved, once the target has ended
+
+Everything is served as by `serve`, but every reactor stays on and no frequency is set.";
+
 /// What is served.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -43,8 +56,8 @@ it at once; even then, nothing that was flushed is lost.")]
 pub struct Serve {
     /// The configuration; without it, options say what to serve.
     #[arg(conflicts_with_all = [
-        "export", "unix", "tcp", "reactors", "volume_reactors", "policy", "set", "page", "control",
-        "idle", "map_memory", "cache", "device_depth", "write_buffer",
+        "export", "unix", "tcp", "reactors", "volume_reactors", "policy", "set", "power_model", "page",
+        "control", "idle", "map_memory", "cache", "device_depth", "write_buffer",
     ])]
     file: Option<PathBuf>,
     /// A volume. Its name is the file's name, or empty if there is only one volume.
@@ -68,6 +81,9 @@ pub struct Serve {
     /// A parameter of the law, such as plf=0.2.
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     set: Vec<(String, wattio_control::Value)>,
+    /// The model that estimates power: a file, or "assumed" for the one that ships with wattio.
+    #[arg(long, value_name = "MODEL")]
+    power_model: Option<String>,
     /// An address with a port for the page and the metrics, such as 127.0.0.1:9289.
     #[arg(long, value_parser = address)]
     page: Option<SocketAddr>,
@@ -98,8 +114,9 @@ pub struct Serve {
 }
 
 impl Serve {
-    pub fn run(self) -> Result<ExitCode> {
-        let options = self.options()?;
+    /// Serves; in shadow mode at full speed, whatever the law asks for.
+    pub fn run(self, mode: Mode) -> Result<ExitCode> {
+        let options = self.options(mode)?;
         match run::run(&options, activation::passed()?) {
             Ok(()) => Ok(ExitCode::SUCCESS),
             Err(error) if self.is_no_volume(&error) => {
@@ -123,8 +140,8 @@ impl Serve {
             }
     }
 
-    fn options(&self) -> Result<Options> {
-        let Some(file) = &self.file else { return self.of_command() };
+    fn options(&self, mode: Mode) -> Result<Options> {
+        let Some(file) = &self.file else { return self.of_command(mode) };
         let (config, text) = read_config(file)?;
         let ServiceConfig { listen, host_names, socket, socket_group, .. } = config.service.clone();
         let wrong = |error| BadInput(format!("service.socket_group: {error}"));
@@ -132,7 +149,7 @@ impl Serve {
         Ok(Options {
             server: config.settings(),
             law: config
-                .law(file)
+                .law(file, mode)
                 .map_err(|error| BadInput(format!("{}: {error}", file.display())))?,
             service: ServiceSettings {
                 listen: listen.0,
@@ -143,10 +160,11 @@ impl Serve {
             },
             results: self.out.clone(),
             config: (file.clone(), text),
+            options: Vec::new(),
         })
     }
 
-    fn of_command(&self) -> Result<Options> {
+    fn of_command(&self, mode: Mode) -> Result<Options> {
         let server = self.settings()?;
         let wrong = |error: &dyn std::fmt::Display| BadInput(error.to_string());
         let mut layout = Layout::new(self.reactors, self.volume_reactors, 1)
@@ -159,14 +177,36 @@ impl Serve {
         check_policy(&self.policy, &settings).map_err(|error| wrong(&of_option(&error)))?;
         let policy = (self.policy.clone(), settings);
         let (name, bounds) = ("target".to_owned(), Vec::new());
-        let law = LawSettings { name, policy, bounds, layout, frequency: None, power_model: None };
+        let model = self.power_model.as_deref();
+        let power_model = model.map(|model| power_model(model, Path::new(""))).transpose();
+        let power_model = power_model
+            .map_err(|error| wrong(&error.replacen("power.model, ", "--power-model ", 1)))?;
+        let law = LawSettings {
+            name,
+            policy,
+            bounds,
+            mode,
+            compare: None,
+            layout,
+            frequency: None,
+            power_model,
+            price: Price::default(),
+        };
         let service = ServiceSettings {
             listen: self.page,
             socket: self.control.clone(),
             ..ServiceSettings::default()
         };
-        let config = (PathBuf::from("the command line"), String::new());
-        Ok(Options { server, law, service, results: self.out.clone(), config })
+        // All but the program and the command.
+        let options = std::env::args_os().skip(2).map(|one| one.to_string_lossy().into_owned());
+        Ok(Options {
+            server,
+            law,
+            service,
+            results: self.out.clone(),
+            config: (PathBuf::new(), String::new()),
+            options: options.collect(),
+        })
     }
 
     fn settings(&self) -> Result<Settings> {
@@ -293,6 +333,7 @@ pub(super) fn of_page(service: &ServiceConfig) -> ServiceSettings {
 mod tests {
     use crate::cli::Arguments;
     use clap::Parser;
+    use wattio_host::shadow::Mode;
 
     fn is_allowed(arguments: &str) -> bool {
         let words = ["wattio-target", "serve"].into_iter().chain(arguments.split_whitespace());
@@ -308,8 +349,23 @@ mod tests {
         }
         assert!(is_allowed("--export a --unix b --reactors 64 --volume-reactors 1"));
         assert!(is_allowed("file.toml --out results"));
-        for beside in ["--reactors 2", "--volume-reactors 1", "--cache 1MiB", "--device-depth 3"] {
+        for beside in [
+            "--reactors 2",
+            "--volume-reactors 1",
+            "--cache 1MiB",
+            "--device-depth 3",
+            "--power-model assumed",
+        ] {
             assert!(!is_allowed(&format!("file.toml {beside}")), "{beside}");
+        }
+    }
+
+    /// A report gave a command that there is none of: the program, the mode and the file.
+    #[test]
+    fn the_command_that_a_report_names_is_one() {
+        for mode in [Mode::Observe, Mode::Run] {
+            let words = ["wattio-target", mode.name(), "/etc/wattio-target.toml"];
+            assert!(Arguments::try_parse_from(words).is_ok(), "{words:?}");
         }
     }
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use wattio_control::Settings;
 use wattio_governor::Cpus;
 use wattio_host::config::{Listen, PageTls, check_policy};
+use wattio_host::price::Price;
 use wattio_law::Bound;
 use wattio_plant::{DescriptionError, require};
 
@@ -28,16 +29,26 @@ pub struct PolicyConfig {
     /// The bounds on latency. If empty, there is one bound, on the mean, given by the law's `plf`.
     /// Allowed: a list such as `["mean 20% run", "p99 2 ms window"]`. Default: `[]`.
     pub bounds: Vec<Bound>,
+    /// Another law for comparison: `wattio-target observe` also shows what it would have done. Allowed:
+    /// as for `name`.
+    pub compare: Option<String>,
 }
 
 impl Default for PolicyConfig {
     fn default() -> Self {
-        Self { name: "native".to_owned(), settings: Settings::new(), bounds: Vec::new() }
+        let name = "native".to_owned();
+        Self { name, settings: Settings::new(), bounds: Vec::new(), compare: None }
     }
 }
 
 impl PolicyConfig {
     pub(super) fn check(&self) -> Result<(), DescriptionError> {
+        if let Some(name) = &self.compare
+            && let Err(error) = wattio_control::policy(name)
+        {
+            let (key, message) = ("policy.compare".to_owned(), error.to_string());
+            return Err(DescriptionError::Value { key, message });
+        }
         check_policy(&self.name, &self.settings)
     }
 }
@@ -80,12 +91,21 @@ impl FrequencyConfig {
 }
 
 /// Power is estimated, because no meter measures the reactors alone.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PowerConfig {
     /// The model that estimates power; without it there are no estimates. Allowed: a model file, or
     /// `"assumed"` for the model that ships with wattio.
     pub model: Option<String>,
+    /// What a kilowatt-hour costs and how much CO2 it stands for. Allowed: numbers, at least 0.
+    /// Default: `{ eur_per_kwh = 0.25, co2_g_per_kwh = 350 }`, which is assumed.
+    pub price: Price,
+}
+
+impl PowerConfig {
+    pub(super) fn check(&self) -> Result<(), DescriptionError> {
+        self.price.check()
+    }
 }
 
 /// Page, metrics and control socket.

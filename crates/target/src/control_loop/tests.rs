@@ -47,14 +47,34 @@ fn on(
     journal: Option<Journal>,
     clock: &At,
 ) -> Governing<Script> {
+    in_mode(Mode::Run, layout, policy, bounds, journal, clock)
+}
+
+fn in_mode(
+    mode: Mode,
+    layout: Layout,
+    policy: &str,
+    bounds: &[Bound],
+    journal: Option<Journal>,
+    clock: &At,
+) -> Governing<Script> {
+    let limits = layout.limits();
     let script = Script::new(0.05 * SATURATION);
     let plant = TargetPlant::new(layout, script, clock.now());
     let settings = (Settings::new(), DriverSettings::default());
     let governed = Governed::new((policy, &settings.0), bounds, settings.1, plant, clock.now());
     let named = Named { name: "disk \"one\"".to_owned(), policy: policy.to_owned() };
     let model = PowerModel::from_toml(ASSUMED_POWER_MODEL).unwrap();
+    let fitter = SharedFitter::new(0.15, Some(&model), vec![Hertz(1e9)]);
+    let other = Compared::new("native", limits, bounds, settings.1, fitter.clone(), clock.now());
+    let compared = (mode == Mode::Observe).then(|| other.unwrap());
     let ledger = Ledger::new(Some(model), None, vec![Hertz(1e9)]);
-    Governing::new(governed.unwrap(), named, ledger, journal, clock)
+    Governing::new(
+        governed.unwrap(),
+        named,
+        Books { mode, fitter, compared, ledger, journal },
+        clock,
+    )
 }
 
 fn go_on(governing: &mut Governing<Script>, clock: &At, span_s: f64) {
@@ -174,6 +194,72 @@ fn each_bound_is_told() {
 
     let alone = bounded("foresight", &parsed[..1], None, &clock);
     assert_eq!(alone.shown(&clock).latency.bound_us, None);
+}
+
+/// A law could only be tried by letting it act. What it would do is told, and nothing is done.
+#[test]
+fn shadow_mode_tells_what_the_law_would_do_and_does_nothing() {
+    for idle_cores_sleep in [true, false] {
+        let (folder, clock) = (tempfile::tempdir().unwrap(), At::default());
+        let facts = serde_json::json!({"kind": "governor", "mode": "observe"});
+        let journal = Journal::create(folder.path(), "disk", "now", "", &facts).unwrap();
+        let mut layout = layout();
+        layout.idle_cores_sleep = idle_cores_sleep;
+        let mut observing = in_mode(Mode::Observe, layout, "pacer", &[], Some(journal), &clock);
+        let full = observing.reactors().setting.clone();
+        go_on(&mut observing, &clock, 5.0);
+        let first = observing.shown(&clock);
+        assert_eq!((&*first.mode, &*first.reason), ("observe", "no model of this host yet"));
+        assert_eq!((first.forced, first.counts.windows_forced), (None, 0));
+        assert_eq!(first.counts.windows_missing, 0);
+        assert!(first.power.no_estimate.unwrap().contains("windows with requests so far"));
+        assert!(first.counts.requests > 0, "what the law is not shown counts too");
+        for step in 0..400 {
+            observing.reactors().rate = SATURATION * (0.04 + 0.02 * f64::from(step % 7) / 6.0);
+            go_on(&mut observing, &clock, 0.5);
+            assert_eq!(observing.reactors().setting, full, "step {step}");
+        }
+        let shown = observing.shown(&clock);
+        let model = shown.shadow.clone().unwrap();
+        assert!(model.fitted && model.error_median.unwrap() < 0.15, "{model:?}");
+        assert!(shown.reactors_active < REACTORS && shown.counts.setting_changes > 0);
+        assert_eq!(shown.groups[0].cores_active as usize, shown.reactors_active);
+        // Measured at full speed, seen as it would be.
+        let latency = &shown.latency;
+        assert!(latency.latency_us_seen > latency.latency_us_mean, "{latency:?}");
+        assert!(latency.loss_predicted.unwrap() > 0.0 && latency.loss_measured.is_none());
+        assert!(shown.bounds[0].windows > 0, "{:?}", shown.bounds);
+        assert!(shown.power.estimated_j < shown.power.estimated_full_speed_j, "{:?}", shown.power);
+        assert_eq!(shown.compared.as_ref().unwrap().estimated_saving_share, Some(0.0));
+        let all_on_s = shown.uptime_s * REACTORS as f64;
+        assert!((shown.counts.reactors_on_s / all_on_s - 1.0).abs() < 0.01, "all were on");
+        let paused = observing.answer(&Request::Pause {}, |_| None, &clock);
+        assert!(matches!(paused, Answer::Done { .. }), "{paused:?}");
+        go_on(&mut observing, &clock, 2.0);
+        let paused = observing.shown(&clock);
+        assert_eq!((paused.forced.as_deref(), paused.reactors_active), (Some("paused"), REACTORS));
+        observing.end(&clock);
+        let raw = folder.path().join("disk/now/raw");
+        let windows = lines(&raw.join("windows.jsonl"));
+        assert!(windows.iter().any(|window| window["cores"][0].as_u64() < Some(REACTORS as u64)));
+        let summary = std::fs::read_to_string(raw.join("summary.json")).unwrap();
+        let summary: Value = serde_json::from_str(&summary).unwrap();
+        assert_eq!(summary["mode"], "observe");
+        assert_eq!(summary["shadow"]["fitted"], true);
+    }
+}
+
+/// Windows of which the model must learn nothing, and which it must not be blamed for.
+#[test]
+fn a_pause_in_shadow_mode_teaches_nothing() {
+    let clock = At::default();
+    let mut observing = in_mode(Mode::Observe, layout(), "pacer", &[], None, &clock);
+    observing.answer(&Request::Pause {}, |_| None, &clock);
+    go_on(&mut observing, &clock, 60.0);
+    let shown = observing.shown(&clock);
+    assert_eq!(shown.reason, "full speed is forced");
+    let why = shown.shadow.unwrap().why.unwrap();
+    assert!(why.starts_with("0 windows with requests so far"), "{why}");
 }
 
 #[test]

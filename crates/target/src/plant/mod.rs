@@ -13,7 +13,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use wattio_control::{SettingError, Settings};
-use wattio_governor::{LatencySample, Stepped};
+use wattio_governor::{LatencySample, ShadowModel, Stepped};
+use wattio_host::shadow::{Shadow, SharedFitter};
 use wattio_law::{
     Action, BackgroundObservation, Bound, Driver, DriverSettings, Glimpse, GroupObservation,
     LatencyObservation, Law, Observation, Plant, Seen,
@@ -54,6 +55,10 @@ pub struct TargetPlant<R> {
     layout: Layout,
     full: Action,
     in_force: Action,
+    /// In shadow mode, the model that the law's loop is closed over.
+    shadow: Option<Shadow>,
+    /// What the law asked for last, which in shadow mode is not in force.
+    held: Action,
     classes: [Arc<str>; CLASSES.len()],
     /// Whether an operator wants full speed.
     pub is_paused: bool,
@@ -69,8 +74,10 @@ pub struct TargetPlant<R> {
     spoiled: Option<String>,
     /// The last failure to turn the reactors, until lanes could be taken off again.
     failure: Option<String>,
-    /// What the last window was.
+    /// What the last window was; without its latency if that must not be used.
     truth: Observation,
+    /// The latency of the last window.
+    sample: Option<LatencySample>,
 }
 
 /// A target with the law that governs it, and the loop around that.
@@ -121,6 +128,8 @@ impl<R: Reactors> TargetPlant<R> {
             frequency: None,
             layout,
             in_force: full.clone(),
+            shadow: None,
+            held: full.clone(),
             full,
             classes: CLASSES.map(|class| class.name().into()),
             is_paused: false,
@@ -133,7 +142,14 @@ impl<R: Reactors> TargetPlant<R> {
             spoiled: None,
             failure: None,
             truth: nothing(false),
+            sample: None,
         }
+    }
+
+    /// Shadow mode from now on: it stays at full speed whatever the law asks for, and the law sees
+    /// what the model says that this would bring.
+    pub fn observe_only(&mut self, fitter: SharedFitter) {
+        self.shadow = Some(Shadow { fitter, full: self.full.clone() });
     }
 
     /// The same whose cores' frequency is turned, as its layout says.
@@ -188,7 +204,20 @@ impl<R: Reactors> TargetPlant<R> {
 
     /// A step of the driver with what was measured in its window.
     fn stepped(&self, step: wattio_law::Stepped) -> Stepped {
-        let sample = self.truth.latency.as_ref().map(|latency| LatencySample {
+        Stepped {
+            dt: step.dt,
+            sample: self.sample.clone(),
+            truth: self.truth.clone(),
+            seen: step.seen,
+            background_share: step.action.background_share(&self.truth.background, step.dt),
+            action: step.action,
+            insight: step.insight,
+            forced: step.forced,
+        }
+    }
+
+    fn sample_of(&self, latency: &LatencyObservation) -> LatencySample {
+        LatencySample {
             at: Seconds(self.now.as_secs_f64()),
             requests: latency.requests,
             arrived: latency.arrived,
@@ -197,16 +226,6 @@ impl<R: Reactors> TargetPlant<R> {
             bytes_mean: latency.bytes_mean,
             read_share: latency.read_share,
             histogram: latency.histogram.clone(),
-        });
-        Stepped {
-            dt: step.dt,
-            sample,
-            truth: self.truth.clone(),
-            seen: step.seen,
-            background_share: step.action.background_share(&self.truth.background, step.dt),
-            action: step.action,
-            insight: step.insight,
-            forced: step.forced,
         }
     }
 
@@ -309,8 +328,10 @@ impl<R: Reactors> Plant for TargetPlant<R> {
         let paused = self.is_paused.then(|| "paused".to_owned());
         let problem = self.reactors.problem();
         let forced = paused.or(problem).or(self.spoiled.take());
-        let observation = Observation {
-            latency: Some(self.latency()),
+        let latency = self.latency();
+        self.sample = Some(self.sample_of(&latency));
+        self.truth = Observation {
+            latency: Some(latency).filter(|_| forced.is_none()),
             groups: self.groups(dt),
             background: self.background(),
             power: self.reactors.power(),
@@ -318,11 +339,18 @@ impl<R: Reactors> Plant for TargetPlant<R> {
         };
         self.closed = self.last.clone();
         self.works_closed.clone_from(&self.works);
-        self.truth = observation.clone();
+        let observation = match &mut self.shadow {
+            Some(shadow) => shadow.see(&self.truth, &self.held, dt),
+            None => self.truth.clone(),
+        };
         Seen { observation, forced }
     }
 
     fn apply(&mut self, action: &Action) -> Action {
+        self.held = action.clone();
+        if self.shadow.is_some() {
+            return action.clone();
+        }
         let failure = self.turn(action).err();
         self.in_force = action.clone();
         if failure.is_none() && action.groups != self.full.groups {

@@ -1,17 +1,17 @@
 //! The target's status as the page, the metrics, the socket and the journal's summary show it.
 
 mod metrics;
+mod view;
 
-use crate::control_loop::Governing;
-use crate::plant::{ClassCounters, Group, Reactors};
 use crate::status::ReactorStatus;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use wattio_governor::BoundStatus;
 use wattio_governor::journal::EventRow;
-use wattio_governor::{BoundStatus, Clock, mean_limit_us};
 use wattio_host::ledger::PowerStatus;
 use wattio_host::overhead::Cost;
-use wattio_law::{BackgroundObservation, BoundAccount, Budget, LatencyHistogram, Octaves};
+use wattio_host::shadow::{ComparedStatus, ShadowStatus};
+use wattio_law::LatencyHistogram;
 use wattio_service::Program;
 use wattio_service::metrics::Family;
 use wattio_units::Seconds;
@@ -21,6 +21,9 @@ use wattio_units::Seconds;
 pub struct Shown {
     /// Version of the program.
     pub version: String,
+    /// `observe` (stays at full speed whatever the law asks for) or `run`.
+    #[serde(default)]
+    pub mode: String,
     /// Name of the configuration.
     pub name: String,
     /// The law.
@@ -44,7 +47,7 @@ pub struct Shown {
     pub bounds: Vec<BoundStatus>,
     /// The groups of reactors.
     pub groups: Vec<GroupShown>,
-    /// Reactors that are on.
+    /// Reactors that are on; in shadow mode those that would be.
     pub reactors_active: usize,
     /// All of them.
     pub reactors_total: usize,
@@ -52,8 +55,17 @@ pub struct Shown {
     pub reactors: Vec<ReactorStatus>,
     /// Background work, class by class.
     pub background: Vec<ClassShown>,
+    /// Released background work over what becomes due: 0 is paused, 1 keeps up.
+    #[serde(default)]
+    pub background_pace: f64,
     /// Power.
     pub power: PowerStatus,
+    /// In shadow mode, the model that the law's loop is closed over.
+    #[serde(default)]
+    pub shadow: Option<ShadowStatus>,
+    /// In shadow mode, the other law that was asked for beside.
+    #[serde(default)]
+    pub compared: Option<ComparedStatus>,
     /// Counts since the start.
     pub counts: Counts,
     /// What the program itself costs, its reactors included.
@@ -74,17 +86,28 @@ pub struct LatencyShown {
     pub requests_per_s: Option<f64>,
     /// Mean over the last window.
     pub latency_us_mean: Option<f64>,
+    /// What the law is shown of it: in shadow mode the mean that the setting it asked for would give
+    /// (an estimate), else the measured one.
+    #[serde(default)]
+    pub latency_us_seen: Option<f64>,
     /// 99th percentile. Requests of a bucket count as spread evenly over it.
     pub latency_us_p99: Option<f64>,
     /// The mean latency of this load at full speed.
     pub baseline_us: Option<f64>,
+    /// The first bound, as in a configuration.
+    #[serde(default)]
+    pub bound: Option<String>,
     /// What the mean latency may come to; absent where no bound is on the mean.
     pub bound_us: Option<f64>,
     /// The tolerance of the first bound on the mean, if that is a share: 0.2 is 20 % above the
     /// baseline.
     pub tolerance: Option<f64>,
-    /// Loss of the last window.
+    /// Measured loss of the last window: 0.1 is 10 % above the baseline.
     pub loss_measured: Option<f64>,
+    /// Loss that the fitted model predicts for the setting in force, or in shadow mode for the one that
+    /// would be (an estimate).
+    #[serde(default)]
+    pub loss_predicted: Option<f64>,
     /// Requests under way.
     pub in_flight: u64,
     /// How long the oldest of them waits.
@@ -96,13 +119,13 @@ pub struct LatencyShown {
 pub struct GroupShown {
     /// Its name.
     pub name: String,
-    /// Reactors that are on.
+    /// Reactors that are on; in shadow mode those that would be.
     pub cores_active: u32,
     /// All of them.
     pub cores_total: u32,
     /// How many always stay.
     pub cores_min: u32,
-    /// The limit of their cores' frequency; absent where nothing turns that.
+    /// The limit of their cores' frequency, in shadow mode the one that would be; absent where nothing turns that.
     pub frequency_hz: Option<f64>,
     /// The highest frequency.
     pub frequency_max_hz: Option<f64>,
@@ -138,6 +161,9 @@ pub struct ClassShown {
 pub struct Counts {
     /// Windows in all.
     pub windows: u64,
+    /// Windows without a usable latency.
+    #[serde(default)]
+    pub windows_missing: u64,
     /// Windows after which full speed was forced.
     pub windows_forced: u64,
     /// Windows in which the first bound was in force, with requests and a known limit.
@@ -155,7 +181,7 @@ pub struct Counts {
     pub requests: u64,
     /// Time that reactors were on, added up over them.
     pub reactors_on_s: f64,
-    /// Steps that changed the setting.
+    /// Steps that changed the setting; in shadow mode those that would have.
     pub setting_changes: u64,
     /// Time in each of the law's states.
     pub state_span_s: BTreeMap<String, f64>,
@@ -203,6 +229,7 @@ pub struct Moment {
 struct LatencyMoment {
     requests_per_s: Option<f64>,
     latency_us_mean: Option<f64>,
+    latency_us_seen: Option<f64>,
     baseline_us: Option<f64>,
     bound_us: Option<f64>,
 }
@@ -217,6 +244,7 @@ struct PowerMoment {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct GroupMoment {
     cores_active: u32,
+    frequency_hz: Option<f64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -229,13 +257,17 @@ impl Moment {
         let latency = &shown.latency;
         let class = |class: &ClassShown| class.backlog_core_s_estimated;
         let classes = shown.background.iter().map(class);
-        let groups =
-            shown.groups.iter().map(|group| GroupMoment { cores_active: group.cores_active });
+        let group = |group: &GroupShown| GroupMoment {
+            cores_active: group.cores_active,
+            frequency_hz: group.frequency_hz,
+        };
+        let groups = shown.groups.iter().map(group);
         Self {
             utc_ns: shown.utc_ns,
             latency: LatencyMoment {
                 requests_per_s: latency.requests_per_s,
                 latency_us_mean: latency.latency_us_mean,
+                latency_us_seen: latency.latency_us_seen,
                 baseline_us: latency.baseline_us,
                 bound_us: latency.bound_us,
             },
@@ -271,133 +303,12 @@ impl Program for WattioTarget {
     }
 
     fn moment(shown: &Shown) -> (u64, String, Moment) {
-        (shown.utc_ns, format!("{} reactors", shown.reactors_total), Moment::of(shown))
+        // In another mode the same chart shows something else.
+        let kind = format!("{} {} reactors", shown.mode, shown.reactors_total);
+        (shown.utc_ns, kind, Moment::of(shown))
     }
 
     fn asks_status(request: &Request) -> bool {
         *request == Request::Status {}
-    }
-}
-
-impl<R: Reactors> Governing<R> {
-    /// Everything an operator may want to see.
-    pub fn shown(&self, clock: &dyn Clock) -> Shown {
-        let (driver, plant) = (&self.governed.driver, &self.governed.plant);
-        let last = self.last.as_ref();
-        let setting = plant.layout().setting(driver.in_force());
-        let all = plant.layout().setting(&driver.limits().full_speed());
-        let requests = &plant.totals().requests;
-        Shown {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            name: self.named.name.clone(),
-            policy: self.named.policy.clone(),
-            state: driver.insight().mode.map(str::to_owned),
-            reason: last.map_or("starting", |step| step.insight.reason).to_owned(),
-            forced: last.and_then(|step| step.forced.clone()),
-            paused: plant.is_paused,
-            utc_ns: self.stepped_utc_ns,
-            uptime_s: clock.now().saturating_sub(self.started).as_secs_f64(),
-            latency: self.latency_shown(clock),
-            bounds: BoundStatus::all_of(driver),
-            groups: self.groups_shown(),
-            reactors_active: setting.active().len(),
-            reactors_total: all.active().len(),
-            reactors: self.learned.clone(),
-            background: self.background_shown(),
-            power: self.ledger.status(None),
-            counts: self.counts(),
-            own: self.own.cost(),
-            events: self.events.iter().cloned().collect(),
-            latencies: (
-                requests.latencies.since(&Octaves::default()),
-                Seconds(requests.latency_ns as f64 * 1e-9),
-            ),
-        }
-    }
-
-    fn latency_shown(&self, clock: &dyn Clock) -> LatencyShown {
-        let last = self.last.as_ref();
-        let sample = last.and_then(|step| step.sample.as_ref());
-        let insight = last.map(|step| step.insight).unwrap_or_default();
-        let in_flight = self.governed.plant.totals().in_flight(clock.now());
-        let histogram = sample.and_then(|sample| sample.histogram.as_ref());
-        LatencyShown {
-            source: "the socket".to_owned(),
-            requests_per_s: last.zip(sample).map(|(step, s)| s.requests as f64 / step.dt.0),
-            latency_us_mean: sample.and_then(|sample| sample.latency_us_mean),
-            latency_us_p99: histogram.and_then(|histogram| histogram.quantile_us(0.99)),
-            baseline_us: insight.baseline_us,
-            bound_us: mean_limit_us(&self.governed.driver),
-            tolerance: self.governed.driver.mean_tolerance(),
-            loss_measured: insight.loss,
-            in_flight: in_flight.requests,
-            in_flight_oldest_s: in_flight.oldest.map(|oldest| oldest.0),
-        }
-    }
-
-    fn groups_shown(&self) -> Vec<GroupShown> {
-        let driver = &self.governed.driver;
-        let limits = driver.limits().groups.iter().zip(&driver.in_force().groups);
-        let groups = self.governed.plant.layout().groups().iter().zip(limits).enumerate();
-        let group = |(at, (group, (limits, held))): (
-            usize,
-            (&Group, (&wattio_law::GroupLimits, &wattio_law::GroupAction)),
-        )| {
-            let seen = self.last.as_ref().and_then(|step| step.truth.groups.get(at));
-            let turns = limits.frequency_min < limits.frequency_max;
-            let turned = |hertz: f64| turns.then_some(hertz);
-            GroupShown {
-                name: group.name.to_owned(),
-                cores_active: held.cores,
-                cores_total: limits.cores_max,
-                cores_min: limits.cores_min,
-                frequency_hz: turned(held.frequency.0),
-                frequency_max_hz: turned(limits.frequency_max.0),
-                utilisation_clients: seen.map_or(0.0, |seen| seen.utilisation_clients),
-                utilisation_background: seen.map_or(0.0, |seen| seen.utilisation_background),
-            }
-        };
-        groups.map(group).collect()
-    }
-
-    fn background_shown(&self) -> Vec<ClassShown> {
-        let Some(last) = &self.last else { return Vec::new() };
-        let told = last.truth.background.iter().zip(&self.governed.plant.totals().background);
-        let class = |(at, (seen, total)): (usize, (&BackgroundObservation, &ClassCounters))| {
-            let budget = match last.action.background_of(at).budget {
-                Budget::AsDue => None,
-                Budget::CoreSecondsPerSecond(rate) => Some(rate),
-            };
-            ClassShown {
-                name: seen.class.to_string(),
-                backlog_core_s_estimated: seen.backlog_core_s,
-                urgency: seen.urgency.unwrap_or(0.0),
-                budget_core_s_per_s: budget,
-                done_core_s: total.done_ns as f64 * 1e-9,
-                slices: total.slices,
-                slice_us_max: (total.slices > 0).then_some(total.slice_ns_max as f64 * 1e-3),
-            }
-        };
-        told.enumerate().map(class).collect()
-    }
-
-    fn counts(&self) -> Counts {
-        let driver = &self.governed.driver;
-        let (law, bound) = (driver.account(), driver.account().bounds.first());
-        let modes = driver.law().modes().iter().map(|&mode| (mode, Seconds(0.0)));
-        let spans = modes.chain(law.span_by_mode.iter().copied());
-        Counts {
-            windows: law.windows,
-            windows_forced: law.windows_forced,
-            windows_bounded: bound.map_or(0, |bound| bound.windows),
-            violations: bound.map_or(0, |bound| bound.windows_over),
-            loss_mean: law.on_mean().and_then(BoundAccount::loss),
-            bounded_latency_us_sum: law.on_mean().map_or(0.0, |mean| mean.compared_us_sum),
-            bounded_full_speed_us_sum: law.on_mean().map_or(0.0, |mean| mean.full_speed_us_sum),
-            requests: law.requests,
-            reactors_on_s: self.reactors_on_s,
-            setting_changes: law.knob_changes,
-            state_span_s: spans.map(|(mode, span)| (mode.to_owned(), span.0)).collect(),
-        }
     }
 }

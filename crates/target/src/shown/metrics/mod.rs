@@ -1,8 +1,11 @@
 //! The target's metrics. A metric that means the same as one of `wattiod` has the same name.
 
-use super::{ClassShown, GroupShown, Shown};
-use crate::status::VolumeStatus;
+mod volumes;
+
+use super::{GroupShown, Shown};
+use volumes::{CLASSES, VOLUMES};
 use wattio_governor::BoundStatus;
+use wattio_host::shadow::ShadowStatus;
 use wattio_service::metrics::{Family, Kind, Value};
 
 /// Name, help, kind and value of a number.
@@ -44,10 +47,34 @@ const METRICS: &[Metric<Shown>] = &[
         |shown| shown.latency.tolerance,
     ),
     (
+        "wattio_latency_seconds_p99",
+        "99th percentile of the latency in the last window.",
+        Kind::Gauge,
+        |shown| seconds(shown.latency.latency_us_p99),
+    ),
+    (
+        "wattio_loss_measured_ratio",
+        "How far the last window's mean latency was above the baseline: 0.1 is 10 %.",
+        Kind::Gauge,
+        |shown| shown.latency.loss_measured,
+    ),
+    (
+        "wattio_loss_estimated_ratio",
+        "The loss that the fitted model predicts for the setting in force (estimated).",
+        Kind::Gauge,
+        |shown| shown.latency.loss_predicted,
+    ),
+    (
         "wattio_loss_ratio_mean",
-        "Loss over all requests of windows with a known bound.",
+        "Loss over all requests of windows with a known bound: measured, in mode observe estimated.",
         Kind::Gauge,
         |shown| shown.counts.loss_mean,
+    ),
+    (
+        "wattio_background_pace_ratio",
+        "Released background work over what becomes due: 0 is paused, 1 keeps up.",
+        Kind::Gauge,
+        |shown| Some(shown.background_pace),
     ),
     ("wattio_requests_in_flight", "Requests that are not answered yet.", Kind::Gauge, |shown| {
         Some(shown.latency.in_flight as f64)
@@ -58,9 +85,12 @@ const METRICS: &[Metric<Shown>] = &[
         Kind::Gauge,
         |shown| shown.latency.in_flight_oldest_s,
     ),
-    ("wattio_reactors_active", "Reactors that are on.", Kind::Gauge, |shown| {
-        Some(shown.reactors_active as f64)
-    }),
+    (
+        "wattio_reactors_active",
+        "Reactors that are on; in mode observe those that would be.",
+        Kind::Gauge,
+        |shown| Some(shown.reactors_active as f64),
+    ),
     (
         "wattio_reactors_on_seconds",
         "Time that reactors were on, added up over them.",
@@ -76,7 +106,7 @@ const METRICS: &[Metric<Shown>] = &[
     ),
     (
         "wattio_power_estimated_watts",
-        "Estimated power of the setting in force.",
+        "Estimated power of the setting in force; in mode observe of the one it would set.",
         Kind::Gauge,
         |shown| shown.power.estimated_w,
     ),
@@ -88,7 +118,7 @@ const METRICS: &[Metric<Shown>] = &[
     ),
     (
         "wattio_energy_estimated_joules",
-        "Estimated energy since the start.",
+        "Estimated energy since the start; in mode observe of the settings it would have used.",
         Kind::Counter,
         |shown| shown.power.estimated_j,
     ),
@@ -98,7 +128,28 @@ const METRICS: &[Metric<Shown>] = &[
         Kind::Counter,
         |shown| shown.power.estimated_full_speed_j,
     ),
+    (
+        "wattio_price_eur_per_kilowatt_hour",
+        "What a kilowatt-hour costs, as configured or assumed.",
+        Kind::Gauge,
+        |shown| shown.power.estimated_saved_year.map(|year| year.price.eur_per_kwh),
+    ),
+    (
+        "wattio_co2_grams_per_kilowatt_hour",
+        "How much CO2 a kilowatt-hour stands for, as configured or assumed.",
+        Kind::Gauge,
+        |shown| shown.power.estimated_saved_year.map(|year| year.price.co2_g_per_kwh),
+    ),
+    (
+        "wattio_step_seconds_mean",
+        "Mean time that the target takes for a step of the law.",
+        Kind::Gauge,
+        |shown| seconds(shown.own.step_us_mean),
+    ),
     ("wattio_windows", "Windows in all.", Kind::Counter, |shown| count(shown.counts.windows)),
+    ("wattio_windows_missing", "Windows without a usable latency.", Kind::Counter, |shown| {
+        count(shown.counts.windows_missing)
+    }),
     (
         "wattio_windows_forced",
         "Windows after which full speed was forced.",
@@ -107,19 +158,22 @@ const METRICS: &[Metric<Shown>] = &[
     ),
     (
         "wattio_windows_bounded",
-        "Windows while saving with requests and a known first bound.",
+        "Windows while saving, in mode observe while it would have, with requests and a known first bound.",
         Kind::Counter,
         |shown| count(shown.counts.windows_bounded),
     ),
     (
         "wattio_violations",
-        "Of the bounded windows, those above the first bound.",
+        "Of the bounded windows, those above the first bound; in mode observe estimated.",
         Kind::Counter,
         |shown| count(shown.counts.violations),
     ),
-    ("wattio_setting_changes", "Steps that changed the setting.", Kind::Counter, |shown| {
-        count(shown.counts.setting_changes)
-    }),
+    (
+        "wattio_setting_changes",
+        "Steps that changed the setting; in mode observe those that would have.",
+        Kind::Counter,
+        |shown| count(shown.counts.setting_changes),
+    ),
     ("process_resident_memory_bytes", "Memory of the target.", Kind::Gauge, |shown| {
         Some(shown.own.resident_bytes as f64)
     }),
@@ -141,42 +195,85 @@ const BOUNDS: &[Metric<BoundStatus>] = &[
         Kind::Counter,
         |bound| count(bound.windows),
     ),
-    ("wattio_bound_windows_over", "Of these, windows above the limit.", Kind::Counter, |bound| {
-        count(bound.windows_over)
-    }),
+    (
+        "wattio_bound_windows_over",
+        "Of these, windows above the limit; in mode observe estimated.",
+        Kind::Counter,
+        |bound| count(bound.windows_over),
+    ),
     (
         "wattio_bound_requests_over_ratio",
-        "Share of the requests of these windows above the limit.",
+        "Share of the requests of these windows above the limit; in mode observe estimated.",
         Kind::Gauge,
         |bound| bound.requests_over_share,
     ),
     (
         "wattio_bound_loss_ratio",
-        "Growth of the statistic over full speed in these windows.",
+        "Growth of the statistic over full speed in these windows; in mode observe estimated.",
         Kind::Gauge,
         |bound| bound.loss,
     ),
     (
         "wattio_bound_kept",
-        "1 while a bound is kept over its scope, 0 while it is not.",
+        "1 while a bound is kept over its scope, 0 while it is not; in mode observe estimated.",
         Kind::Gauge,
         |bound| bound.kept.and_then(flag),
     ),
 ];
 
+/// Of the model of this host, in shadow mode.
+const MODEL: &[Metric<ShadowStatus>] = &[
+    (
+        "wattio_model_fitted",
+        "1 if the model of this host is good enough to estimate from.",
+        Kind::Gauge,
+        |shadow| flag(shadow.fitted),
+    ),
+    (
+        "wattio_model_error_ratio_median",
+        "Median error of the estimated latency over windows that were kept out of the fit.",
+        Kind::Gauge,
+        |shadow| shadow.error_median,
+    ),
+    (
+        "wattio_model_error_ratio_p90",
+        "90th percentile of the error of the estimated latency over windows kept out.",
+        Kind::Gauge,
+        |shadow| shadow.error_p90,
+    ),
+    (
+        "wattio_model_windows_fitted",
+        "Windows that the model of this host was fitted to.",
+        Kind::Counter,
+        |shadow| count(shadow.windows_fitted),
+    ),
+    (
+        "wattio_model_windows_kept_out",
+        "Windows that were kept out of the fit to measure its error.",
+        Kind::Counter,
+        |shadow| count(shadow.windows_kept_out),
+    ),
+];
+
 const GROUPS: &[Metric<GroupShown>] = &[
-    ("wattio_cores_active", "Reactors of a group that are on.", Kind::Gauge, |group| {
-        Some(f64::from(group.cores_active))
-    }),
+    (
+        "wattio_cores_active",
+        "Reactors of a group that are on; in mode observe those that would be.",
+        Kind::Gauge,
+        |group| Some(f64::from(group.cores_active)),
+    ),
     ("wattio_cores", "All reactors of a group.", Kind::Gauge, |group| {
         Some(f64::from(group.cores_total))
     }),
     ("wattio_cores_min", "Reactors of a group that always stay.", Kind::Gauge, |group| {
         Some(f64::from(group.cores_min))
     }),
-    ("wattio_frequency_hertz", "Limit of the frequency in force.", Kind::Gauge, |group| {
-        group.frequency_hz
-    }),
+    (
+        "wattio_frequency_hertz",
+        "Limit of the frequency in force; in mode observe the one it would set.",
+        Kind::Gauge,
+        |group| group.frequency_hz,
+    ),
     ("wattio_frequency_hertz_max", "The highest frequency.", Kind::Gauge, |group| {
         group.frequency_max_hz
     }),
@@ -194,160 +291,33 @@ const GROUPS: &[Metric<GroupShown>] = &[
     ),
 ];
 
-const VOLUMES: &[Metric<VolumeStatus>] = &[
-    ("wattio_volume_size_bytes", "Size of a volume.", Kind::Gauge, |volume| {
-        Some(volume.size_bytes as f64)
-    }),
-    ("wattio_volume_live_bytes", "Data that a volume holds.", Kind::Gauge, |volume| {
-        Some(volume.live_bytes as f64)
-    }),
-    (
-        "wattio_volume_stored_bytes",
-        "What this data takes on each device, compressed or not.",
-        Kind::Gauge,
-        |volume| Some(volume.stored_bytes as f64),
-    ),
-    (
-        "wattio_volume_client_bytes",
-        "Data that clients wrote since the start.",
-        Kind::Counter,
-        |volume| count(volume.client_blocks * wattio_volume::BLOCK_BYTES),
-    ),
-    (
-        "wattio_volume_client_stored_bytes",
-        "What was stored of what clients wrote since the start, compressed or not.",
-        Kind::Counter,
-        |volume| count(volume.client_stored_bytes),
-    ),
-    ("wattio_volume_segments_free", "Segments that can be written to.", Kind::Gauge, |volume| {
-        Some(f64::from(volume.free_segments))
-    }),
-    (
-        "wattio_volume_segments_empty",
-        "Segments that the next checkpoint makes free.",
-        Kind::Gauge,
-        |volume| Some(f64::from(volume.empty_segments)),
-    ),
-    ("wattio_volume_segments", "All segments of a volume.", Kind::Gauge, |volume| {
-        Some(f64::from(volume.segments))
-    }),
-    (
-        "wattio_volume_starved_seconds",
-        "How long clients have been waiting for a free segment.",
-        Kind::Gauge,
-        |volume| Some(volume.starved_s.unwrap_or(0.0)),
-    ),
-    (
-        "wattio_volume_device_oldest_seconds",
-        "How long the devices have been at the operation that takes longest.",
-        Kind::Gauge,
-        |volume| volume.device_oldest_s,
-    ),
-    (
-        "wattio_volume_checkpoint_seconds",
-        "How long the last checkpoint took, until it was durable.",
-        Kind::Gauge,
-        |volume| volume.checkpoint_s,
-    ),
-    (
-        "wattio_volume_replay_bytes",
-        "Log that a recovery would have to read.",
-        Kind::Gauge,
-        |volume| Some(volume.replay_bytes as f64),
-    ),
-    (
-        "wattio_volume_opened_seconds",
-        "How long opening the volume took at the start, with its recovery if there was one.",
-        Kind::Gauge,
-        |volume| Some(volume.opened_s),
-    ),
-    (
-        "wattio_volume_recovered_bytes",
-        "Log that was replayed at the start; absent if the volume had been closed.",
-        Kind::Gauge,
-        |volume| volume.recovered_bytes.map(|bytes| bytes as f64),
-    ),
-    (
-        "wattio_volume_devices_in_sync",
-        "Devices of a volume that have all of it.",
-        Kind::Gauge,
-        |volume| Some(volume.devices.iter().filter(|role| *role == "in sync").count() as f64),
-    ),
-    ("wattio_volume_devices", "All devices of a volume.", Kind::Gauge, |volume| {
-        Some(volume.devices.len() as f64)
-    }),
-    (
-        "wattio_volume_failed",
-        "Whether nothing can be written to a volume any more.",
-        Kind::Gauge,
-        |volume| flag(volume.failure.is_some()),
-    ),
-    (
-        "wattio_volume_write_amplification_ratio",
-        "Blocks written to each device for each block that clients wrote.",
-        Kind::Gauge,
-        |volume| volume.write_amplification,
-    ),
-    (
-        "wattio_volume_damaged_blocks",
-        "Blocks that were found damaged since the start.",
-        Kind::Counter,
-        |volume| count(volume.damaged_blocks),
-    ),
-    (
-        "wattio_volume_repaired_blocks",
-        "Blocks that were repaired from the other device since the start.",
-        Kind::Counter,
-        |volume| count(volume.repaired_blocks),
-    ),
-];
-
-const CLASSES: &[Metric<ClassShown>] = &[
-    (
-        "wattio_background_backlog_estimated_core_seconds",
-        "Background work that is due and not done (estimated).",
-        Kind::Gauge,
-        |class| Some(class.backlog_core_s_estimated),
-    ),
-    (
-        "wattio_background_urgency_ratio",
-        "How pressing background work is: 0 may wait, 1 clients wait for it.",
-        Kind::Gauge,
-        |class| Some(class.urgency),
-    ),
-    (
-        "wattio_background_core_seconds",
-        "Processor time of background work.",
-        Kind::Counter,
-        |class| Some(class.done_core_s),
-    ),
-    (
-        "wattio_background_slices",
-        "Slices that this was done in, between which requests are looked for.",
-        Kind::Counter,
-        |class| count(class.slices),
-    ),
-    ("wattio_background_slice_seconds_max", "What the longest slice took.", Kind::Gauge, |class| {
-        class.slice_us_max.map(|us| us * 1e-6)
-    }),
-];
-
 /// The metrics of what is shown.
 pub(super) fn families(shown: &Shown) -> Vec<Family<'_>> {
-    let labels = [("version", &shown.version), ("name", &shown.name), ("policy", &shown.policy)];
+    let labels = [
+        ("version", &shown.version),
+        ("mode", &shown.mode),
+        ("name", &shown.name),
+        ("policy", &shown.policy),
+    ];
     let labels = labels.map(|(name, value)| (name, value.as_str().into())).to_vec();
     let mut families = vec![
         Family {
             name: "wattio_target",
-            help: "What runs.",
+            help: "What runs: in mode observe it stays at full speed and says what it would do.",
             kind: Kind::Info,
             series: vec![(labels, Value::Whole(1))],
         },
         latencies(shown),
+        last_change(shown),
     ];
     families.extend(METRICS.iter().map(|&(name, help, kind, value)| {
         Family::of(name, help, kind, value(shown).map(Value::Real))
     }));
+    if let Some(shadow) = &shown.shadow {
+        families.extend(MODEL.iter().map(|&(name, help, kind, value)| {
+            Family::of(name, help, kind, value(shadow).map(Value::Real))
+        }));
+    }
     // A bound that is configured twice is told once.
     let bounds = shown.bounds.iter().enumerate();
     let bounds =
@@ -370,15 +340,40 @@ fn latencies(shown: &Shown) -> Family<'_> {
     Family::of("wattio_latency_seconds", help, Kind::Histogram, Some(value))
 }
 
-/// Time in each state; none if the law has no states.
-fn states(shown: &Shown) -> Option<Family<'_>> {
-    let spans = shown.counts.state_span_s.iter().filter(|_| shown.state.is_some());
-    let one = |(name, &span_s): (&'_ String, &f64)| {
-        (vec![("state", name.clone().into())], Value::Real(span_s))
+/// The reason of the last decision.
+fn last_change(shown: &Shown) -> Family<'_> {
+    Family {
+        name: "wattio_last_change",
+        help: "Reason for the last step's decision.",
+        kind: Kind::Info,
+        series: vec![(vec![("reason", shown.reason.as_str().into())], Value::Whole(1))],
+    }
+}
+
+/// The state, and the time in each; none if the law has no states.
+fn states(shown: &Shown) -> Vec<Family<'_>> {
+    let Some(current) = shown.state.as_deref() else { return Vec::new() };
+    let series = |value: &dyn Fn(&str, f64) -> Value| {
+        let spans = shown.counts.state_span_s.iter();
+        let one = |(name, &span_s): (&'_ String, &f64)| {
+            (vec![("state", name.clone().into())], value(name, span_s))
+        };
+        spans.map(one).collect()
     };
-    let series: Vec<_> = spans.map(one).collect();
-    let (name, help) = ("wattio_state_seconds", "Time in each state.");
-    (!series.is_empty()).then_some(Family { name, help, kind: Kind::Counter, series })
+    vec![
+        Family {
+            name: "wattio_state",
+            help: "1 for the state that the law is in, 0 for the others.",
+            kind: Kind::Gauge,
+            series: series(&|name, _| Value::Whole(u64::from(name == current))),
+        },
+        Family {
+            name: "wattio_state_seconds",
+            help: "Time in each state.",
+            kind: Kind::Counter,
+            series: series(&|_, span_s| Value::Real(span_s)),
+        },
+    ]
 }
 
 /// A metric for each of a list, which a label tells apart.
