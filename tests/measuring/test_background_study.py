@@ -32,7 +32,7 @@ def full_share(size_bytes: float, segment_bytes: float, spare: float) -> float:
     return blocks / (free * (each * 32 // 33 - 1))
 
 
-@pytest.mark.parametrize("scale", [None, "small"])
+@pytest.mark.parametrize("scale", [None, "small", "hour"])
 def test_each_is_as_full_as_its_name_says_and_has_full_speed_beside_it(scale: str | None) -> None:
     made = planned(scale)
     assert len(made.study.system) == 9
@@ -49,8 +49,12 @@ def test_each_is_as_full_as_its_name_says_and_has_full_speed_beside_it(scale: st
         assert (entry.role == "beside") == (twin is entry)
 
 
-def test_an_hour_each_in_full_and_the_short_form_within_a_quarter_of_an_hour() -> None:
-    for scale, least_s, most_s in ((None, 9 * 7200, 9 * 7200 * 1.1), ("small", 9 * 50, 900)):
+def test_an_hour_each_where_asked_for_and_else_within_two_hours_in_all() -> None:
+    for scale, least_s, most_s in (
+        ("hour", 9 * 7200, 9 * 7200 * 1.1),
+        (None, 9 * 600, 7200),
+        ("small", 9 * 50, 900),
+    ):
         made = planned(scale)
         works = [made.work(one.cell.workload) for one in made.iterations if one.cell]
         assert len(works) == 9
