@@ -63,10 +63,13 @@ impl Account {
         Self { bounds, ..Self::default() }
     }
 
-    /// The first bound on the mean, whose [`loss`](BoundAccount::loss) is that of the mean latency.
+    /// The bound on the mean whose [`loss`](BoundAccount::loss) is told as that of the mean latency: the
+    /// tightest of those that are relative, or else the first.
     #[must_use]
     pub fn on_mean(&self) -> Option<&BoundAccount> {
-        self.bounds.iter().find(|account| account.bound.statistic == Statistic::Mean)
+        let share = |account: &BoundAccount| account.bound.share().unwrap_or(f64::INFINITY);
+        let of_mean = self.bounds.iter().filter(|one| one.bound.statistic == Statistic::Mean);
+        of_mean.reduce(|least, one| if share(one) < share(least) { one } else { least })
     }
 
     /// The share of the time in each mode; empty for laws without modes.

@@ -10,5 +10,6 @@ mod flaps;
 mod kills;
 mod power;
 mod same_actions;
+mod shared;
 mod support;
 mod writer;

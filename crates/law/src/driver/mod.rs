@@ -186,8 +186,8 @@ impl<L: Law> Driver<L> {
         self.account.bounds.iter().find_map(|account| account.bound.share())
     }
 
-    /// The share by which the first bound on the mean lets it exceed that at full speed, which is what
-    /// the loss in its account compares with; `None` if there is none, or if that is a time.
+    /// The share by which the tightest relative bound on the mean lets it exceed that at full speed,
+    /// which is what the loss in its account compares with; `None` if there is none.
     pub fn mean_tolerance(&self) -> Option<f64> {
         self.account.on_mean()?.bound.share()
     }

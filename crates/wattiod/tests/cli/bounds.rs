@@ -87,3 +87,16 @@ fn every_bound_is_told_with_its_own_limit_and_account() {
     assert!(text.contains("would have broken the bound p99 2 ms run in "), "{text}");
     assert!(text.contains("mean latency +0.0 % against full speed in those windows"), "{text}");
 }
+
+/// The tolerance that stood beside the limit was that of whichever bound was named first.
+#[test]
+fn of_several_bounds_on_the_mean_the_tightest_is_told() {
+    let place = steady(&["mean 50% run", "mean 20% run", "mean 5 ms run"]);
+    let running = place.observe(&["--no-results"]);
+    let status = judged(&place.text("socket"));
+    is_close(&status["latency"]["bound_us"], 1572.0);
+    is_close(&status["latency"]["tolerance"], 0.2);
+    assert_eq!(status["bounds"].as_array().unwrap().len(), 3);
+    running.signal(Signal::TERM);
+    running.end();
+}
