@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import wattio
+from measuring import made_folder
 from wattio import cli
+from wattio.errors import WattioError
 
 SIMULATION = """
 [study]
@@ -59,6 +66,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             "run", place / f"{name}.toml", "--results", place / "r", "--no-report", "--json"
         )
         (found[name],) = (place / "r" / name).iterdir()
+    found["made"] = made_folder.write(place / "m", made_folder.smaller(made_folder.STUDY))
     return found
 
 
@@ -98,3 +106,82 @@ def test_damage_is_one_line_that_names_the_file(
     assert (code, err.count("\n")) == (2, 1), err
     assert said in err
     assert str(folder) in err
+
+
+WRONG: list[Any] = [None, 7, -1.5, "x", [], {}, True, [None], {"x": 7}]
+"""What stands in place of a value; where it is of the right type after all, no harm is done."""
+
+DAMAGED = 3
+
+
+def places(content: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:  # noqa: ANN401 (of JSON)
+    """Where a document holds something, at any depth; of lists, the ends."""
+    if isinstance(content, dict):
+        entries: list[tuple[str | int, Any]] = list(content.items())
+    elif isinstance(content, list):
+        entries = [(index, content[index]) for index in {0, len(content) - 1} if content]
+    else:
+        return
+    for key, value in entries:
+        yield (*at, key)
+        yield from places(value, (*at, key))
+
+
+def damaged(content: Any, draw: random.Random) -> tuple[Any, str]:  # noqa: ANN401 (of JSON)
+    """A document in which a key is missing or holds something else; and what was done."""
+    content = copy.deepcopy(content)
+    *way, last = draw.choice(list(places(content)))
+    holder = content
+    for key in way:
+        holder = holder[key]
+    if draw.random() < 0.3:
+        del holder[last]
+        return content, f"without {[*way, last]}"
+    holder[last] = draw.choice(WRONG)
+    return content, f"{[*way, last]} = {holder[last]!r}"
+
+
+def documents(folder: Path) -> list[Path]:
+    """What wattio wrote as JSON; of raw files, one iteration's."""
+    raw = sorted(folder.glob("raw/*.json")) + sorted(folder.glob("raw/*/iteration.json"))
+    return [folder / "machine.json", folder / "inputs.json", *raw[:1]]
+
+
+@pytest.mark.parametrize("command", ["report", "recompute", "compare", "open"])
+@pytest.mark.parametrize("kind", ["tiny", "fleet", "made"])
+def test_keys_that_are_missing_or_of_a_wrong_type_are_told_with_their_file(
+    command: str,
+    kind: str,
+    whole: dict[str, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Each was a traceback in a file of its own: KeyError, TypeError, AttributeError."""
+    draw = random.Random(f"{command} {kind}")
+    for number in range(DAMAGED):
+        folder = tmp_path / str(number) / "r"
+        shutil.copytree(whole[kind], folder)
+        path = documents(folder)[number % 3]
+        content, done = damaged(json.loads(path.read_text(encoding="utf-8")), draw)
+        path.write_text(json.dumps(content), encoding="utf-8")
+        capsys.readouterr()
+        if command == "open":
+            try:
+                found = wattio.open(folder)
+                assert found.summary is not None
+                assert found.figures is not None
+            except WattioError as error:
+                code, err = 2, f"{error}\n"
+            else:
+                code, err = 0, ""
+        else:
+            places_of = [folder, folder] if command == "compare" else [folder]
+            ended = called(command, *places_of)
+            code = ended if isinstance(ended, int) else 0
+            err = capsys.readouterr().err
+        shown = f"{path.name}: {done}: {err}"
+        assert code in (0, 1, 2), shown
+        assert "internal error" not in err, shown
+        if code == 2:
+            assert err.count("\n") == 1, shown
+            assert str(folder) in err, shown

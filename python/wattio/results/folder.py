@@ -12,13 +12,16 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, Self
+
+from pydantic import Field
 
 from wattio.errors import ResultError, storage_reason
 from wattio.files import document, toml_text
 from wattio.files.whole import write_whole
 from wattio.results import machine
 from wattio.results.catalog import Catalog
+from wattio.results.kept import Kept, Shape, check
 from wattio.results.plan import Plan
 from wattio.results.runs import Recorded
 
@@ -46,11 +49,30 @@ def kind_of(path: Path) -> str:
     return str(kind)
 
 
+class Machine(Shape):
+    """machine.json: the machine, the versions and the plan."""
+
+    plan: list[str] = Field(default_factory=list)
+    study_file: str = ""
+    started_utc: str = ""
+    seeds: list[int] = Field(default_factory=list)
+    processor: str | None = None
+    cores: int | None = None
+    memory_bytes: int | None = None
+    kernel: str = ""
+    python: str = ""
+    wattio: str = ""
+    libraries: dict[str, str] = Field(default_factory=dict)
+    git_commit: str | None = None
+
+
 class ResultFolder:
     """What the result folders of all kinds of studies have in common."""
 
     kind: ClassVar[str]
     parts: ClassVar[tuple[str, ...]] = ("samples", "raw", "report")
+    inputs_shape: ClassVar[type[Shape]] = Shape
+    resolved_shape: ClassVar[type[Shape]] = Shape
 
     def __init__(self, path: Path) -> None:
         """Open a folder that exists. Raises ResultError if it is not one of this kind."""
@@ -129,7 +151,7 @@ class ResultFolder:
 
     def inputs(self) -> dict[str, Any]:
         """What the study read and how it was asked for."""
-        return self._json("inputs.json")
+        return self._json("inputs.json", self.inputs_shape)
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
@@ -186,11 +208,13 @@ class ResultFolder:
     def resolved(self) -> dict[str, Any]:
         """The study with every default filled in."""
         path = self.path / "resolved.toml"
-        return _Kept(path, document.read(path).content)
+        content = document.read(path).content
+        check(path, content, self.resolved_shape)
+        return Kept(path, content)
 
     def machine(self) -> dict[str, Any]:
         """The machine, the versions and the plan."""
-        return self._json("machine.json")
+        return self._json("machine.json", Machine)
 
     def catalog(self) -> Catalog:
         """Open the catalog; the caller closes it."""
@@ -220,25 +244,15 @@ class ResultFolder:
                 f"{self.path / name}: is not text in UTF-8 (byte {error.start})"
             ) from error
 
-    def _json(self, name: str) -> dict[str, Any]:
+    def _json(self, name: str, shape: type[Shape] = Shape) -> dict[str, Any]:
         try:
             content = json.loads(self._read(name))
         except (json.JSONDecodeError, RecursionError) as error:
             raise ResultError(f"{self.path / name}: is not valid JSON: {error}") from error
         if not isinstance(content, dict):
             raise ResultError(f"{self.path / name}: is not a JSON object")
-        return _Kept(self.path / name, content)
-
-
-class _Kept(dict[str, Any]):
-    """What a file of a result says; that it lacks a key, which wattio wrote, is said as damage."""
-
-    def __init__(self, path: Path, content: Mapping[str, Any]) -> None:
-        super().__init__(content)
-        self._path = path
-
-    def __missing__(self, key: str) -> NoReturn:
-        raise ResultError(f'{self._path}: has no "{key}": the file is damaged')
+        check(self.path / name, content, shape)
+        return Kept(self.path / name, content)
 
 
 def _anew(path: Path) -> Path:

@@ -20,6 +20,7 @@ from typing import Any
 import duckdb
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, create_model
 
 from wattio.errors import ResultError, storage_reason
 from wattio.files import document
@@ -28,6 +29,7 @@ from wattio.files.whole import whole_file
 from wattio.kinds.fleet.plan import Batch
 from wattio.kinds.fleet.schema import KIND, FleetStudy
 from wattio.results.folder import ResultFolder, write_json
+from wattio.results.kept import Shape, numbers
 
 Columns = dict[str, NDArray[np.float64]]
 """Columns over the servers of a fleet, in the order of their numbers; NaN where there is none."""
@@ -56,10 +58,53 @@ COLUMNS = (
 """What is kept of each server."""
 
 
+class _Server(Shape):
+    name: str
+    assumptions: list[Any] | None = None
+
+
+class _Source(Shape):
+    """What a server's load is; which keys there are depends on its kind."""
+
+    kind: str
+    pressure: float = 0.0
+    pressure_max: float = 0.0
+    rate: float = 0.0
+    hour: float = 0.0
+    swing: float = 0.0
+    weekend: float = 0.0
+    wander: float = 0.0
+    step_s: float = 0.0
+    first_day: int = 0
+    mix: list[float] = Field(default_factory=list)
+    begin: float = 0.0
+    path: str = ""
+
+
+class _Member(Shape):
+    group: str
+    server: str
+    source: _Source
+
+
+class _Inputs(Shape):
+    scale: str | None = None
+    servers: dict[str, _Server] = Field(default_factory=dict)
+    members: list[_Member] = Field(default_factory=list)
+
+
+_TOTALS = create_model("_TOTALS", __base__=Shape, **numbers(COLUMNS))
+
+
+class _Batch(Shape):
+    members: list[_TOTALS]  # type: ignore[valid-type]
+
+
 class FleetFolder(ResultFolder):
     """One result folder of a fleet."""
 
     kind = KIND
+    inputs_shape = _Inputs
 
     def study(self) -> FleetStudy:
         """The study with its scale applied."""
@@ -84,7 +129,7 @@ class FleetFolder(ResultFolder):
 
     def read_raw(self, identity: str) -> list[dict[str, Any]]:
         """The totals of a batch, server by server."""
-        return list(self._json(f"raw/{identity}.json")["members"])
+        return list(self._json(f"raw/{identity}.json", _Batch)["members"])
 
     def columns(self, label: str) -> Columns:
         """The servers of all batches that are done under a policy; empty where there is none."""

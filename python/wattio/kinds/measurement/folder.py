@@ -20,6 +20,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from wattio.kinds.measurement import record
 from wattio.kinds.measurement.record import Record, on_disk
 from wattio.kinds.measurement.schema import KIND
@@ -28,6 +30,25 @@ from wattio.meters.meter import Facts
 from wattio.recording import Event, Samples
 from wattio.recording.journal import EVENTS, SOURCES, read_events, read_folder
 from wattio.results.folder import ResultFolder
+from wattio.results.kept import Shape, checked
+
+
+class _Inputs(Shape):
+    """What was asked for, as `overrides.Asked` has it, and the text of the peak's file."""
+
+    scale: str | None = None
+    meter: str | None = None
+    each: str | None = None
+    peak_file: str | None = None
+    clients: str | None = None
+    servers: str | None = None
+    ssh: list[str] | None = None
+    scratch: str | None = None
+    without: list[str] | None = None
+    peak: str | None = None
+
+
+_ATTACHED = TypeAdapter(dict[str, Facts])
 
 
 class MeasurementFolder(ResultFolder):
@@ -35,6 +56,7 @@ class MeasurementFolder(ResultFolder):
 
     kind = KIND
     parts = ("samples", "recording", "raw", "report")
+    inputs_shape = _Inputs
 
     def public_study_text(self) -> str:
         """The study file as given, with what is secret in the names of meters hidden."""
@@ -58,7 +80,7 @@ class MeasurementFolder(ResultFolder):
         """Facts of the meters whose recorded samples joined the result afterwards, by label."""
         if not (self.path / "attached.json").exists():
             return {}
-        return {label: Facts(**facts) for label, facts in self._json("attached.json").items()}
+        return checked(self.path / "attached.json", self._read("attached.json"), _ATTACHED)
 
     def facts(self, records: Iterable[Record]) -> dict[str, Facts]:
         """What the meters of some iterations, and those that joined later, said, by label."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from wattio.clock import Instant, Span
 from wattio.errors import ResultError
-from wattio.hosts.clocks import Drift, Offset
+from wattio.hosts.clocks import Drift
 from wattio.kinds.measurement.foreign_load import Others
 from wattio.meters.meter import Facts
+from wattio.results.kept import checked
 
 FILE = "iteration.json"
 
@@ -103,46 +106,19 @@ def read(folder: Path) -> Record:
     """The record in an iteration's raw folder. Raises ResultError where there is no usable one."""
     path = folder / FILE
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        phases = tuple(Phase(entry["step"], _span(entry["span"])) for entry in content["phases"])
-        meters = {label: Facts(**facts) for label, facts in content["meters"].items()}
-        plain = {
-            key: content[key] for key in ("identity", "session", "module", "attempt", "system")
-        }
-        return Record(
-            **plain,
-            start=Instant(*content["start"]),
-            end=Instant(*content["end"]),
-            phases=phases,
-            meters=meters,
-            workload=content["workload"],
-            caches_dropped=content["caches_dropped"],
-            doubts=tuple(content["doubts"]),
-            others=_others(content.get("others", {})),
-            others_at={name: _others(it) for name, it in content.get("others_at", {}).items()},
-            failure=content["failure"],
-            # Before there were other hosts there were none.
-            hosts={name: _drift(ends) for name, ends in content.get("hosts", {}).items()},
-            # Before servers told what they took there were none.
-            accounts={key: Account(**own) for key, own in content.get("accounts", {}).items()},
-            deletes={key: Deletes(**own) for key, own in content.get("deletes", {}).items()},
-        )
+        text = path.read_bytes()
     except OSError as error:
         raise ResultError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ResultError(f"{path}: is not the record of an iteration: {error!r}") from error
+    found = checked(path, text, _RECORD)
+    missing = _ALWAYS - json.loads(text).keys()
+    if missing:
+        raise ResultError(f'{path}: has no "{min(missing)}": the file is damaged')
+    return found
 
 
-def _others(entries: Mapping[str, Any]) -> dict[str, Others]:
-    return {step: Others(**entry) for step, entry in entries.items()}
+_RECORD = TypeAdapter(Record)
 
+_LATER = ("others", "others_at", "hosts", "accounts", "deletes")
+"""What earlier records do not have."""
 
-def _drift(entry: Mapping[str, Any]) -> Drift:
-    def end(told: Mapping[str, Any]) -> Offset:
-        return Offset(**{**told, "at": Instant(*told["at"])})
-
-    return Drift(end(entry["before"]), end(entry["after"]))
-
-
-def _span(entry: Mapping[str, Any]) -> Span:
-    return Span(entry["name"], Instant(*entry["start"]), Instant(*entry["end"]))
+_ALWAYS = {one.name for one in fields(Record)} - {*_LATER}
