@@ -284,3 +284,29 @@ fn time_of_a_step() {
     }
     println!("{:.1} us a step", begin.elapsed().as_secs_f64() / f64::from(STEPS) * 1e6);
 }
+
+/// A window at full speed that a burst had overtaken was to be repeated, and it was in each window until
+/// somebody asked again: 85 s of 120 on a recorded trace.
+#[test]
+fn silence_after_a_burst_that_came_before_cores_were_awake_teaches_nothing_to_wait_for() {
+    let limits = limits(true, true);
+    let mut law = foresight(&[], &limits);
+    let mut held = limits.full_speed();
+    for _ in 0..20 {
+        held = law.step(&window(100.0, &held), WINDOW);
+    }
+    assert_ne!(held.groups, limits.full_speed().groups, "a steady load leaves something to save");
+    let burst = Observation { alarm: true, ..window(2000.0, &held) };
+    held = law.step(&burst, Seconds(0.02));
+    held = law.step(&window(2000.0, &held), WINDOW);
+    assert_eq!(law.insight().reason, "a burst came before cores were awake: once more");
+    for _ in 0..2 {
+        let mut silent = window(100.0, &held);
+        silent.latency = Some(LatencyObservation::quiet(Seconds(0.0)));
+        for group in &mut silent.groups {
+            group.utilisation_clients = 0.0;
+        }
+        held = law.step(&silent, WINDOW);
+    }
+    assert_eq!(law.insight().reason, "the cheapest setting at the price of latency");
+}

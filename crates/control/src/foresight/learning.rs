@@ -83,6 +83,7 @@ impl Foresight {
         let mean_us = latency.latency_us_mean.filter(|_| latency.requests > 0);
         let Some(latency_us) = mean_us.map(|us| us.max(LATENCY_US_MIN)) else {
             self.trust_the_quiet();
+            self.overtaken = false;
             return;
         };
         let met = self.met(latency, latency_us, carried, at_full_speed, dt);
