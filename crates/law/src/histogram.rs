@@ -54,6 +54,13 @@ impl LatencyHistogram {
         self.buckets.iter().fold(0, |sum, bucket| sum.saturating_add(bucket.1))
     }
 
+    /// What no request was quicker than, in microseconds; 0 without requests.
+    #[must_use]
+    pub fn least_us(&self) -> f64 {
+        let first = self.buckets.iter().position(|&(_, requests)| requests > 0);
+        first.and_then(|at| at.checked_sub(1)).map_or(0.0, |below| self.buckets[below].0)
+    }
+
     /// The quantile in microseconds, with the requests of its bucket spread evenly over it, as
     /// [`requests_above`](Self::requests_above) counts them; `None` without requests or where that
     /// bucket has no upper edge.

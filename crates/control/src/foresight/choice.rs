@@ -137,8 +137,33 @@ pub struct Scene {
     pub weight: f64,
     /// How long a rate beyond the cores would last, in seconds.
     pub overload_s: f64,
+    /// The same where all cores are awake: those that are not would have to wake for full speed first.
+    pub overload_awake_s: f64,
     /// How many others come about when a request comes, beyond those that do by chance.
     pub crowd: f64,
+}
+
+impl Scene {
+    /// How long a rate beyond so many cores of so many would last, in seconds.
+    fn lasts_s(&self, cores: u32, most: u32) -> f64 {
+        if cores < most { self.overload_s } else { self.overload_awake_s }
+    }
+
+    /// The same where no core has to wake.
+    fn with_all_awake(self) -> Self {
+        Self { overload_s: self.overload_awake_s, ..self }
+    }
+
+    /// The same where cores have to wake, whatever the setting.
+    pub fn with_waking(self) -> Self {
+        Self { overload_awake_s: self.overload_s, ..self }
+    }
+
+    /// Whether it lasts until there is full speed, and only the setting in force when it begins is to
+    /// blame for what it costs.
+    fn ends_at_full_speed(&self) -> bool {
+        self.overload_awake_s < self.overload_s
+    }
 }
 
 /// How many turns a request waits for others of its crowd, if they come at once: of `crowd` others
@@ -192,8 +217,22 @@ impl Demand {
         let stretch = menu.points[menu.at(setting.frequency)].stretch;
         let cores = setting.cores.clamp(1, menu.cores_max);
         self.mean(stretch, cores, scenes, |_, scene| {
-            self.station(scene.rate).wait_s(stretch, cores, scene.overload_s)
+            self.station(scene.rate).wait_s(stretch, cores, scene.lasts_s(cores, menu.cores_max))
         })
+    }
+
+    /// What a scene costs at full speed.
+    fn harmless(&self, menu: &Menu, scene: &Scene) -> Harmless {
+        let at_full_speed = |scene: Scene| self.at(menu, menu.full(), &[scene]).times(-1.0);
+        Harmless {
+            waking: at_full_speed(scene.with_waking()),
+            awake: at_full_speed(scene.with_all_awake()),
+            part: if scene.ends_at_full_speed() {
+                scene.overload_awake_s / scene.overload_s
+            } else {
+                1.0
+            },
+        }
     }
 
     /// The same where the wait in each scene is known.
@@ -211,6 +250,30 @@ impl Demand {
             weight += scene.weight;
         }
         if weight > 0.0 { sum.times(1.0 / weight) } else { sum }
+    }
+}
+
+/// What a scene that lasts until there is full speed costs at full speed, negative.
+#[derive(Clone, Copy, Debug)]
+struct Harmless {
+    /// Where cores have to wake.
+    waking: Features,
+    /// Where none has.
+    awake: Features,
+    /// The part of its requests that comes in the meantime then.
+    part: f64,
+}
+
+impl Default for Harmless {
+    fn default() -> Self {
+        Self { waking: Features::default(), awake: Features::default(), part: 1.0 }
+    }
+}
+
+impl Harmless {
+    /// For a setting with so many cores, with the part of the scene's requests that meet it.
+    fn at(&self, cores: u32, menu: &Menu) -> (Features, f64) {
+        if cores < menu.cores_max { (self.waking, 1.0) } else { (self.awake, self.part) }
     }
 }
 
@@ -266,22 +329,29 @@ impl Outlook {
         self.costs_us.clear();
         self.risk_w.clear();
         for scene in terms.scenes {
-            each_setting(menu, demand, scene, |wait_s, features| {
+            let harmless = match scene.ends_at_full_speed() {
+                true => demand.harmless(menu, scene),
+                false => Harmless::default(),
+            };
+            each_setting(menu, demand, scene, |cores, wait_s, features| {
                 self.waits_s.push(wait_s);
-                self.costs_us.push(features.map(|one| one.weighed(terms.weights)));
+                let (less, part) = harmless.at(cores, menu);
+                let cost_us = |one: Features| one.plus(less).weighed(terms.weights) * part;
+                self.costs_us.push(features.map(cost_us));
             });
         }
         if let Some((scene, limit_us)) = &terms.risk {
-            let harmless = in_burst.at(menu, menu.full(), &[*scene]).times(-1.0);
+            let harmless = in_burst.harmless(menu, scene);
             let most_w =
                 f64::from(menu.cores_max) * menu.points.last().map_or(0.0, |p| p.running_w);
-            let cost_w = |features: Features| {
-                let lost_us = features.plus(harmless).weighed(terms.weights);
+            let cost_w = |features: Features, less: Features, part: f64| {
+                let lost_us = features.plus(less).weighed(terms.weights) * part;
                 let over = lost_us * scene.weight / limit_us.max(1e-3) - 1.0;
                 most_w * over.clamp(0.0, 1e3)
             };
-            each_setting(menu, in_burst, scene, |_, features| {
-                self.risk_w.push(features.map(cost_w));
+            each_setting(menu, in_burst, scene, |cores, _, features| {
+                let (less, part) = harmless.at(cores, menu);
+                self.risk_w.push(features.map(|one| cost_w(one, less, part)));
             });
         }
     }
@@ -332,16 +402,23 @@ fn each_setting(
     menu: &Menu,
     demand: &Demand,
     scene: &Scene,
-    mut each: impl FnMut(Each, [Features; TOGETHER]),
+    mut each: impl FnMut(u32, Each, [Features; TOGETHER]),
 ) {
     let station = demand.station(scene.rate);
     for points in menu.points.chunks(TOGETHER) {
         let stretches: Each = array::from_fn(|at| points[at.min(points.len() - 1)].stretch);
-        station.waits(stretches, 1..=menu.cores_max, scene.overload_s, |cores, waits_s| {
+        let most = menu.cores_max;
+        let mut tell = |cores, waits_s: Each| {
             let turns = turns(scene.crowd, cores);
             let features = |at: usize| demand.features(stretches[at], waits_s[at], turns);
-            each(waits_s, array::from_fn(features));
-        });
+            each(cores, waits_s, array::from_fn(features));
+        };
+        if scene.ends_at_full_speed() {
+            station.waits(stretches, 1..=most.saturating_sub(1), scene.overload_s, &mut tell);
+            station.waits(stretches, most..=most, scene.overload_awake_s, &mut tell);
+        } else {
+            station.waits(stretches, 1..=most, scene.overload_s, &mut tell);
+        }
     }
 }
 

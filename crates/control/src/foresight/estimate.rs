@@ -307,6 +307,28 @@ impl Estimate {
         }
     }
 
+    /// The weight of crowds at full speed is no more than this. What is known of other weights follows as
+    /// far as they go together.
+    pub fn limit_crowds(&mut self, most: f64) {
+        let off = most - self.state[CROWD];
+        if off.is_nan() || off >= 0.0 {
+            return;
+        }
+        let mut row = [0.0; STATES];
+        row[CROWD] = 1.0;
+        let noise = (LIMIT_NOISE * most).powi(2) + 1e-6;
+        let all = self.spread(row) + noise;
+        let mut gain = self.times(row).map(|times| times / all);
+        gain[0] = 0.0;
+        for (state, gain) in self.state.iter_mut().zip(gain) {
+            *state += gain * off;
+        }
+        self.shrink(gain, row, noise);
+        for (at, (least, most)) in RANGES.into_iter().enumerate() {
+            self.state[at + 1] = self.state[at + 1].clamp(least, most);
+        }
+    }
+
     /// Whether windows have lately been off to one side: what is known is no longer true.
     pub fn is_leaning(&self) -> bool {
         self.lean.abs() > LEAN_MAX
@@ -345,6 +367,8 @@ impl Estimate {
     }
 }
 
+/// How exactly a limit of a weight is told, over it.
+const LIMIT_NOISE: f64 = 0.3;
 /// What of a surprise's part of the base is believed where the setting may be to blame, if the base
 /// is lower than it was taken for by more than noise is: one that follows noise downwards only would
 /// sink. That it is higher is learned at full speed only: what a setting costs must not become the base,
@@ -393,6 +417,25 @@ mod tests {
         let [a, b, _] = estimate.weights();
         assert!((estimate.base_us() - 100.0).abs() < 3.0, "{}", estimate.base_us());
         assert!((a - 0.8).abs() < 0.15 && (b - 3.0).abs() < 0.5, "{a} {b}");
+    }
+
+    /// What crowds weigh was a guess until windows with unlike crowds had come, though one window alone
+    /// limits it.
+    #[test]
+    fn crowds_weigh_no_more_than_what_was_waited() {
+        let mut estimate = estimate();
+        let window = Window { crowd_us: 400.0, ..Window::default() };
+        estimate.learn(130.0, 5000.0, &window, true, 1.0);
+        let before = estimate.clone();
+        estimate.limit_crowds(2.0);
+        assert_eq!(estimate.crowd_us(1.0), before.crowd_us(1.0), "a limit above what is believed");
+        estimate.limit_crowds(0.1);
+        assert!(estimate.crowd_us(1.0) < 0.15, "{}", estimate.crowd_us(1.0));
+        // Where a setting adds to crowds they are likely to weigh less, too; the base is what it was.
+        assert!(estimate.weights()[2] < before.weights()[2] - 0.1);
+        assert!((estimate.full_us(&window) - before.full_us(&window)).abs() < 1e-9);
+        let deviation = |of: &Estimate| of.deviation_us(Features([0.0, 0.0, 1.0]));
+        assert!(deviation(&estimate) < deviation(&before));
     }
 
     /// The base used to take in what the model lacked at slow settings, and the loss looked small.

@@ -9,7 +9,7 @@ use super::price::{Account, Spent};
 use super::{Foresight, TRUST_FIRST, TRUST_MAX};
 use crate::mix::Mix;
 use crate::others::keep_cores_busy;
-use wattio_law::{GroupAction, LatencyObservation, Observation, Statistic};
+use wattio_law::{GroupAction, LatencyHistogram, LatencyObservation, Observation, Statistic};
 use wattio_units::Seconds;
 
 /// What the answers of a window met.
@@ -98,6 +98,9 @@ impl Foresight {
         };
         self.learn_trust(&met, full_speed_us, seen.alarm);
         self.learn_model(&met, seen.alarm);
+        if met.shows_full_speed() && !seen.alarm {
+            self.limit_crowds(latency, &met);
+        }
         self.full_speed_us = Some(full_speed_us);
         self.loss = Some(latency_us / full_speed_us - 1.0);
         self.learn_tail(latency, met.shows_full_speed(), met.span);
@@ -233,6 +236,16 @@ impl Foresight {
             let Met { requests, window, at_full_speed, span, .. } = met;
             self.estimate.learn(latency_us, *requests, window, *at_full_speed, *span);
         }
+    }
+
+    /// Requests that come together wait for each other no longer than the mean is above the quickest.
+    fn limit_crowds(&mut self, latency: &LatencyObservation, met: &Met) {
+        if met.requests < CROWD_TOLD || met.window.crowd_us <= 0.0 {
+            return;
+        }
+        let quickest_us = latency.histogram.as_ref().map_or(0.0, LatencyHistogram::least_us);
+        let waited_us = (met.latency_us - quickest_us).max(0.0);
+        self.estimate.limit_crowds(waited_us / met.window.crowd_us);
     }
 
     /// Enters what a window cost in the account of every bound.
@@ -389,6 +402,8 @@ impl Foresight {
 
 /// No request is answered sooner, in microseconds; squares of less would vanish.
 const LATENCY_US_MIN: f64 = 1e-3;
+/// Requests whose mean tells how long they waited for each other at most.
+const CROWD_TOLD: f64 = 50.0;
 /// Requests that tell what one of them takes of the cores.
 const WORK_TOLD: u64 = 100;
 /// Requests from which on half of what is told of their loss is told by their mean.

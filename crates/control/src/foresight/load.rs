@@ -24,6 +24,14 @@ const MOMENT_S: f64 = 0.02;
 /// window's.
 type Moments = [(f64, f64); EDGES.len() + 1];
 
+/// Time from the first request of a burst to full speed: where cores have to wake, and where all are
+/// awake.
+#[derive(Clone, Copy, Debug)]
+pub struct Reaction {
+    pub waking: Seconds,
+    pub awake: Seconds,
+}
+
 /// What is known of the load.
 #[derive(Clone, Debug)]
 pub struct Load {
@@ -58,6 +66,8 @@ pub struct Load {
     /// The busiest moments of windows: mean of their logarithm, how far it goes above that, and the
     /// greatest so far; over how many windows.
     peaks: Peaks,
+    /// The part of the requests of the busiest moments that come together: all, before it is known.
+    peak_crowd: f64,
     /// Time since the last request.
     quiet_s: f64,
     /// Requests in flight at the ends of the last windows.
@@ -86,6 +96,7 @@ impl Load {
             leaps: 0.0,
             leap_rate: 0.0,
             peaks: Peaks::default(),
+            peak_crowd: 1.0,
             quiet_s: 0.0,
             in_flight: Vec::with_capacity(IN_FLIGHT_WINDOWS),
             clients: None,
@@ -122,6 +133,7 @@ impl Load {
 
         let span = (dt / settings.window).min(4.0);
         self.peaks.learn(busiest, span, settings.record_memory_windows);
+        self.learn_peak_crowd();
         let leapt = seen.alarm || (rate > 1.6 * self.rate.max(self.rate_slow) && offered > 50.0);
         let keep = f64::powf(1.0 - 1.0 / settings.leap_memory_windows, span);
         self.leaps = self.leaps * keep + f64::from(u8::from(leapt)) * (1.0 - keep);
@@ -199,6 +211,27 @@ impl Load {
             *moment = (moment.0 * keep + here.0, moment.1 * keep + here.1);
         }
         self.last_moments = (sum > 0.0).then_some(here);
+    }
+
+    /// Whether the requests of a moment that is as busy as any come together: a burst that lasts shows in the
+    /// looks before and after its busiest one, too. One at a time is believed at once, what lasts only
+    /// after some of them.
+    fn learn_peak_crowd(&mut self) {
+        let busier = |a: &&[(f64, f64)], b: &&[(f64, f64)]| a[1].0.total_cmp(&b[1].0);
+        let Some(&[before, (requests, span_s), after]) = self.looks.windows(3).max_by(busier)
+        else {
+            return;
+        };
+        let told = requests >= PEAK_REQUESTS && span_s <= CROWD_LOOK_S;
+        let busiest = self.peaks.at_risk(0.0).unwrap_or(0.0);
+        if !told || requests / span_s < PEAK_SHARE * busiest {
+            return;
+        }
+        // Of those in both neighbours some are there by chance.
+        let lasting = before.0.min(after.0) + 2.0 * requests.sqrt();
+        let alone = (1.0 - lasting / requests).max(0.0);
+        let lower = self.peak_crowd + PEAK_WEIGHT * (alone - self.peak_crowd);
+        self.peak_crowd = lower.max(alone);
     }
 
     /// The crowd that the looks of a window show. Few looks show none: what comes within one of them comes
@@ -293,15 +326,15 @@ impl Load {
 
     /// The leap that the load has shown, and the one that it has not yet, for as long as they last
     /// until there is full speed; while nobody asks, with the chance that somebody does.
-    pub fn leaps(&self, reaction: Seconds, settings: &ForesightSettings) -> [Scene; 4] {
-        let part = reaction / settings.window;
+    pub fn leaps(&self, reaction: Reaction, settings: &ForesightSettings) -> [Scene; 4] {
+        let part = reaction.waking / settings.window;
         let ends = self.silence_ends(settings.window);
         let scene = |(chance, rate): (f64, f64)| Scene {
             rate,
             weight: chance * rate * part * ends,
-            overload_s: reaction.0,
-            // Those of a leap come together, for all that is known.
-            crowd: rate * settings.look_every.0,
+            overload_s: reaction.waking.0,
+            overload_awake_s: reaction.awake.0,
+            crowd: rate * settings.look_every.0 * self.peak_crowd,
         };
         let [a, b, c] = self.peaks.next_records();
         [(self.leaps, self.leap_rate), a, b, c].map(scene)
@@ -315,13 +348,14 @@ impl Load {
     }
 
     /// A burst that must not break the promise by itself, with the number of its requests as weight.
-    pub fn risk(&self, reaction: Seconds, settings: &ForesightSettings) -> Option<Scene> {
+    pub fn risk(&self, reaction: Reaction, settings: &ForesightSettings) -> Option<Scene> {
         let rate = self.peaks.at_risk(settings.risk_deviations + self.peaks.youth())?;
         Some(Scene {
             rate,
-            weight: rate * reaction.0,
-            overload_s: reaction.0,
-            crowd: rate * settings.look_every.0,
+            weight: rate * reaction.waking.0,
+            overload_s: reaction.waking.0,
+            overload_awake_s: reaction.awake.0,
+            crowd: rate * settings.look_every.0 * self.peak_crowd,
         })
     }
 
@@ -356,14 +390,22 @@ impl Load {
 fn scenes_of(moments: &Moments, rate: f64, window: Seconds, crowd: f64) -> Vec<Scene> {
     let all: f64 = moments.iter().map(|moment| moment.0).sum();
     if all <= 0.0 {
-        return vec![Scene { rate, weight: rate, overload_s: window.0, crowd }];
+        return vec![Scene {
+            rate,
+            weight: rate,
+            overload_s: window.0,
+            overload_awake_s: window.0,
+            crowd,
+        }];
     }
     let scene = |(kind, &(requests, ratios)): (usize, &(f64, f64))| {
         let (share, ratio) = (requests / all, ratios / requests.max(1e-9));
+        let overload_s = if kind == 0 { window.0 } else { MOMENT_S };
         (share > 0.005).then_some(Scene {
             rate: rate * ratio,
             weight: rate * share,
-            overload_s: if kind == 0 { window.0 } else { MOMENT_S },
+            overload_s,
+            overload_awake_s: overload_s,
             crowd,
         })
     };
@@ -465,6 +507,11 @@ const REGULAR: f64 = 0.4;
 const REGULAR_STILL: f64 = 0.7;
 /// Requests over which the moments are remembered.
 const MOMENTS_MAX: f64 = 20_000.0;
+/// A moment tells whether its requests come together if it has so many, and this share of the rate of
+/// the busiest so far; and how much of what is believed then.
+const PEAK_REQUESTS: f64 = 20.0;
+const PEAK_SHARE: f64 = 0.5;
+const PEAK_WEIGHT: f64 = 0.3;
 /// Looks that are longer on average do not tell crowds, in seconds.
 const CROWD_LOOK_S: f64 = 0.05;
 /// Requests of a window that change the memory of crowds to their part of this.
@@ -477,6 +524,8 @@ const REQUESTS_NOISY: f64 = 30.0;
 mod tests {
     use super::*;
 
+    const REACTION: Reaction = Reaction { waking: Seconds(0.03), awake: Seconds(0.03) };
+
     /// The crowd of a window of 50 looks, of which so many have so many requests each.
     fn crowd(looks: usize, requests: f64) -> f64 {
         let mut load = Load::new(1);
@@ -485,6 +534,31 @@ mod tests {
         let offered = looks as f64 * requests;
         load.learn_moments(offered, offered / 0.5, 0.5);
         load.last_crowd
+    }
+
+    /// The part of a burst's requests that come together, after so many windows with a burst over so many looks.
+    fn peak_crowd(windows: usize, looks: usize) -> f64 {
+        let mut load = Load::new(1);
+        for _ in 0..windows {
+            let middle = 20 + looks / 2;
+            let in_burst = |at: usize| 400.0 - at.abs_diff(middle) as f64;
+            let look = |at| if (20..20 + looks).contains(&at) { in_burst(at) } else { 1.0 };
+            load.looks = (0..50).map(|at| (look(at), 0.01)).collect();
+            load.peaks.learn(40e3, 1.0, 2000.0);
+            load.learn_peak_crowd();
+        }
+        load.peak_crowd
+    }
+
+    /// All requests of a burst to come were taken for such as come at once: after one burst of half a
+    /// second, and 60 s of silence, four fifths of what could be saved were not.
+    #[test]
+    fn bursts_that_last_are_not_expected_to_come_at_once() {
+        assert_eq!(peak_crowd(0, 1), 1.0, "nothing is known");
+        assert!(peak_crowd(10, 1) > 0.85, "in one look");
+        assert!(peak_crowd(10, 2) > 0.85, "in one look or in two, nobody can tell");
+        assert!((0.5..0.8).contains(&peak_crowd(1, 20)), "one burst tells little");
+        assert!(peak_crowd(10, 20) < 0.05);
     }
 
     /// A burst that lasts was taken for requests that come at once, and full speed was thought to be
@@ -583,13 +657,13 @@ mod tests {
         }
         let expected = |quiet_s: f64| {
             let load = Load { quiet_s, ..load.clone() };
-            load.leaps(Seconds(0.03), &settings).iter().map(|scene| scene.weight).sum::<f64>()
+            load.leaps(REACTION, &settings).iter().map(|scene| scene.weight).sum::<f64>()
         };
         let at_once = expected(0.0);
         assert!(at_once > 0.0);
         assert!((expected(0.5) - 0.5 * at_once).abs() < 1e-9 * at_once);
         assert!((expected(59.5) - at_once / 120.0).abs() < 1e-9 * at_once);
-        assert_eq!(load.risk(Seconds(0.03), &settings).map(|scene| scene.weight > 0.0), Some(true));
+        assert_eq!(load.risk(REACTION, &settings).map(|scene| scene.weight > 0.0), Some(true));
     }
 
     #[test]

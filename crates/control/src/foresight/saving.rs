@@ -2,6 +2,7 @@
 
 use super::choice::{Choice, Demand, Features, Menu, Scene, Terms, best};
 use super::guard::{Expected, Guard};
+use super::load::Reaction;
 use super::price::Account;
 use super::{Foresight, Mode, TRUST_MAX};
 use wattio_law::{Action, DriveAction, GroupAction, Limit, Observation};
@@ -142,7 +143,7 @@ impl Foresight {
     /// has left, and what the burst's own requests are allowed.
     fn risk(&self, demands: &[Demand]) -> Option<(Scene, f64)> {
         let scene = self.load.risk(self.reaction(), &self.settings)?;
-        let queue = self.features(demands, &self.full_setting(), &[scene]);
+        let queue = self.features(demands, &self.full_setting(), &[scene.with_waking()]);
         let full_speed_us = self.estimate.base_us() + queue.weighed(self.estimate.weights());
         let left_us = |account: &Account| {
             let own_us = account.own_us(full_speed_us) * scene.weight;
@@ -272,8 +273,9 @@ impl Foresight {
     }
 
     /// Time from the first request of a burst to full speed.
-    fn reaction(&self) -> Seconds {
-        self.settings.look_span + self.limits.gate_on
+    fn reaction(&self) -> Reaction {
+        let awake = self.settings.look_span;
+        Reaction { waking: awake + self.limits.gate_on, awake }
     }
 
     /// The rate from which on this setting costs more than can be let pass until the next choice: all that
@@ -296,7 +298,13 @@ impl Foresight {
         let mut tolerable = rate.max(50.0);
         for _ in 0..RATE_STEPS {
             let next = tolerable * 1.4;
-            let scene = [Scene { rate: next, weight: 1.0, overload_s: 0.02, crowd: 0.0 }];
+            let scene = [Scene {
+                rate: next,
+                weight: 1.0,
+                overload_s: 0.02,
+                overload_awake_s: 0.02,
+                crowd: 0.0,
+            }];
             let here = self.features(demands, groups, &scene);
             let more = here.plus(self.features(demands, &full, &scene).times(-1.0));
             let part = if next > usual { left } else { 1.0 };

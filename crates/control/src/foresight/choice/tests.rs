@@ -13,7 +13,7 @@ fn menu(sleeps: bool) -> Menu {
 }
 
 fn scene(rate: f64) -> Scene {
-    Scene { rate, weight: rate, overload_s: 0.0, crowd: 0.0 }
+    Scene { rate, weight: rate, overload_s: 0.0, overload_awake_s: 0.0, crowd: 0.0 }
 }
 
 /// Power alone counts, and no risk does.
@@ -117,11 +117,43 @@ fn a_risk_that_is_too_great_is_not_taken() {
     };
     let mut terms = terms(&scenes);
     let free = chosen(&menu, &demand, &terms).setting;
-    let burst = Scene { rate: 2e5, weight: 8e3, overload_s: 0.04, crowd: 2000.0 };
+    let burst =
+        Scene { rate: 2e5, weight: 8e3, overload_s: 0.04, overload_awake_s: 0.04, crowd: 2000.0 };
     terms.risk = Some((burst, 1.0));
     let careful = chosen(&menu, &demand, &terms).setting;
     assert!(free.cores < 4);
     assert_eq!(careful, menu.full());
+}
+
+/// Cores that are awake are at full speed as soon as a burst is seen, others after they have woken up:
+/// both were taken to be as late, and lower frequencies of all cores for as great a risk as sleep.
+#[test]
+fn cores_that_are_awake_risk_less_than_those_that_sleep() {
+    let (menu, scenes) = (menu(true), [scene(100.0)]);
+    let demand = Demand { work_s: 20e-6, visits: 2.0, background: 0.5, ..Demand::default() };
+    let burst = |overload_awake_s: f64| Scene {
+        rate: 5e5,
+        weight: 2e4,
+        overload_s: 0.04,
+        overload_awake_s,
+        crowd: 0.0,
+    };
+    let chosen = |overload_awake_s: f64, limit_us: f64| {
+        let risk = Some((burst(overload_awake_s), limit_us));
+        chosen(&menu, &demand, &Terms { risk, ..terms(&scenes) }).setting
+    };
+    // What the burst loses to the second frequency of all cores until none has to wake.
+    let second = GroupAction { cores: menu.cores_max, frequency: menu.points[1].frequency };
+    let lost_us = |span_s: f64| {
+        let burst = [burst(span_s).with_all_awake()];
+        let at = |setting| demand.at(&menu, setting, &burst);
+        let more = at(second).plus(at(menu.full()).times(-1.0));
+        more.weighed([1.0; 3]) * 5e5 * span_s
+    };
+    let limit_us = 1.01 * lost_us(0.02);
+    assert!(limit_us < 0.5 * lost_us(0.04), "twice the requests, each for longer");
+    assert_eq!(chosen(0.02, limit_us), second);
+    assert_eq!(chosen(0.04, limit_us), menu.full());
 }
 
 #[test]
