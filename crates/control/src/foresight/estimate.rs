@@ -285,6 +285,10 @@ impl Estimate {
             self.follow(row, gain[0].clamp(0.0, 1.0));
         }
         self.state[0] = self.state[0].max(LEAST * latency_us);
+        self.keep_in_ranges();
+    }
+
+    fn keep_in_ranges(&mut self) {
         for (at, (least, most)) in RANGES.into_iter().enumerate() {
             self.state[at + 1] = self.state[at + 1].clamp(least, most);
         }
@@ -324,9 +328,7 @@ impl Estimate {
             *state += gain * off;
         }
         self.shrink(gain, row, noise);
-        for (at, (least, most)) in RANGES.into_iter().enumerate() {
-            self.state[at + 1] = self.state[at + 1].clamp(least, most);
-        }
+        self.keep_in_ranges();
     }
 
     /// Whether windows have lately been off to one side: what is known is no longer true.
