@@ -75,6 +75,7 @@ fuzz-check: build ## Build the fuzz targets; run each on its seeds and on damage
 lint: build ## Check formats, lints, types, arrows between rooms and the stub of the native module.
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	cargo metadata --locked --quiet --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
 	$(RUN) ruff check
 	$(RUN) ruff format --check
 	$(RUN) mypy
