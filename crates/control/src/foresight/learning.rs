@@ -98,6 +98,7 @@ impl Foresight {
         };
         self.learn_trust(&met, full_speed_us, seen.alarm);
         self.learn_model(&met, seen.alarm);
+        let cost = self.revised(cost, &met);
         if met.shows_full_speed() && !seen.alarm {
             self.limit_crowds(latency, &met);
         }
@@ -227,6 +228,16 @@ impl Foresight {
         } else {
             Cost { extra_us: 0.0, room_us: None }
         }
+    }
+
+    /// A setting cost no more than the model knows of by now, where a window was quicker than was expected.
+    fn revised(&self, cost: Cost, met: &Met) -> Cost {
+        if met.at_full_speed || self.asleep || met.surprise.us > -met.surprise.deviation_us {
+            return cost;
+        }
+        let known_us = met.window.more.weighed(self.estimate.weights()).max(0.0);
+        let freed_us = (cost.extra_us - known_us).max(0.0);
+        Cost { extra_us: cost.extra_us - freed_us, room_us: cost.room_us.map(|us| us + freed_us) }
     }
 
     /// Takes a window into the model of latency.
@@ -428,3 +439,71 @@ const TRUST_GROWTH_QUIET: f64 = 1.03;
 const BLAME_DEVIATIONS: f64 = 5.0;
 /// Cores that are no busier than this keep up.
 const KEPT_UP: f64 = 0.7;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot set up its law has failed")]
+mod tests {
+    use super::super::choice::Features;
+    use super::super::settings::ForesightSettings;
+    use super::*;
+    use wattio_law::{GroupLimits, Limits};
+    use wattio_units::Hertz;
+
+    /// A law on 16 cores, 8 of them awake, that knows of requests that take 100 us at full speed.
+    fn law() -> Foresight {
+        let group = GroupLimits {
+            cores_min: 2,
+            cores_max: 16,
+            frequency_min: Hertz(0.8e9),
+            frequency_max: Hertz(2.6e9),
+            frequency_steps: vec![],
+            idle_cores_sleep: false,
+            power: vec![],
+            frequency_bound_share: None,
+        };
+        let mut law = Foresight::new(ForesightSettings::usual(), Limits::of(vec![group]));
+        law.estimate.learn(100.0, 1000.0, &Window::default(), true, 1.0);
+        law.held[0].cores = 8;
+        law
+    }
+
+    /// A window in which a crowd was expected to wait, with what it was measured to take.
+    fn crowded(law: &mut Foresight, latency_us: f64) -> Met {
+        let window = Window { more: Features([0.0, 0.0, 200.0]), crowd_us: 0.0, mix: None };
+        let surprise = law.estimate.surprise(latency_us, 500.0, &window);
+        Met {
+            latency_us,
+            requests: 500.0,
+            rate: 1000.0,
+            span: 1.0,
+            at_full_speed: false,
+            unsettled: false,
+            demands: law.demands(None),
+            waiting_us: 0.0,
+            window,
+            surprise,
+        }
+    }
+
+    const CHARGED_US: f64 = 60.0;
+
+    /// What a first crowd's requests were charged, as revised once they were learned from.
+    fn revised_us(latency_us: f64) -> f64 {
+        let mut law = law();
+        let met = crowded(&mut law, latency_us);
+        law.learn_model(&met, false);
+        let revised = law.revised(Cost { extra_us: CHARGED_US, room_us: Some(5.0) }, &met);
+        assert!((revised.room_us.unwrap() - 5.0 - (CHARGED_US - revised.extra_us)).abs() < 1e-9);
+        revised.extra_us
+    }
+
+    /// A burst whose requests turned out not to wait for each other was charged as if they had: 62 us
+    /// for each where it was 7, more than the promise of all requests so far, and half a minute at full
+    /// speed followed.
+    #[test]
+    fn a_crowd_that_did_not_wait_is_not_charged_for_waiting() {
+        assert!(revised_us(100.0) < 0.3 * CHARGED_US, "{}", revised_us(100.0));
+        // One that is as slow as was expected, or slower, costs what was charged.
+        assert_eq!([200.0, 400.0].map(revised_us), [CHARGED_US; 2]);
+    }
+}
