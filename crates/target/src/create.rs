@@ -76,7 +76,7 @@ pub struct Made {
 pub fn make(plan: &Plan) -> Result<Made, CreateError> {
     let segment_blocks = segment_blocks(plan.segment_bytes)?;
     if let Some(size) = plan.size_bytes.filter(|size| !size.is_multiple_of(BLOCK_BYTES)) {
-        let below = Bytes((size / BLOCK_BYTES * BLOCK_BYTES) as f64);
+        let below = Bytes((size / BLOCK_BYTES * BLOCK_BYTES).max(BLOCK_BYTES) as f64);
         let message = format!("a size of {size} bytes is not a multiple of 4096; {below} is");
         return Err(CreateError::Sizes(message));
     }
@@ -268,6 +268,7 @@ mod tests {
         let path = folder.path().join("disk");
         for (plan, says) in [
             (plan(path.clone(), Some(4097)), "4097 bytes is not a multiple of 4096; 4 KiB is"),
+            (plan(path.clone(), Some(1024)), "1024 bytes is not a multiple of 4096; 4 KiB is"),
             (plan(path.clone(), None), "needs a --size"),
             (
                 Plan { segment_bytes: 5000, ..plan(path.clone(), Some(1 << 20)) },

@@ -261,8 +261,9 @@ impl Disk for Device {
     }
 
     fn read_at(&mut self, offset: u64, pages: &mut Pages) -> io::Result<()> {
-        // So that a file too small for a superblock is one without: sizes are checked after that.
-        if offset >= self.bytes {
+        // So that a file too small for a superblock is one without, and so is one that ends within a
+        // block: sizes are checked after that.
+        if offset >= self.bytes / BLOCK as u64 * BLOCK as u64 {
             pages.as_bytes_mut().fill(0);
             return Ok(());
         }
@@ -332,5 +333,18 @@ mod tests {
         assert!(device.read_at((1 << 20) - 4096, &mut read).is_err(), "across the end");
         device.read_at(1 << 20, &mut read).unwrap();
         assert_eq!(read, Pages::zeroed(2), "beyond the end");
+    }
+
+    /// `wattio-target check` of one said "failed to fill whole buffer", with exit code 1.
+    #[test]
+    fn a_file_that_ends_within_a_block_holds_no_volume() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("garbage");
+        for bytes in [0, 1, 100, 4095, 4097, 10_000] {
+            std::fs::write(&path, vec![b'x'; bytes]).unwrap();
+            let mut device = Device::open(&path, Access::Look).unwrap();
+            let found = wattio_volume::read_superblock(&mut device, 0).unwrap_err();
+            assert!(matches!(found, wattio_volume::OpenError::NoVolume(_)), "{bytes}: {found}");
+        }
     }
 }
