@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -146,3 +148,21 @@ def test_a_study_of_an_unknown_name_is_told_with_those_that_there_are(
 ) -> None:
     assert called("run", "nosuch") == 2
     assert "studies by name are arm-cluster" in capsys.readouterr().err
+
+
+def test_a_full_disk_leaves_nothing_and_is_told_with_the_path(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Empty files were left, and nobody was told where."""
+
+    def full(path: Path, text: str, **_: object) -> int:
+        with path.open("w") as file:
+            file.write(text[:10])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    assert called("new", "study", "mine") == 2
+    assert capsys.readouterr().err == "wattio: mine/day.toml: No space left on device\n"
+    assert called("new", "server", "mine") == 2
+    assert capsys.readouterr().err == "wattio: mine.toml: No space left on device\n"
+    assert not list(Path().iterdir())

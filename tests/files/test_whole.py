@@ -54,3 +54,12 @@ def test_a_file_keeps_its_mode_and_a_link_leads_to_it_still(tmp_path: Path) -> N
     assert link.is_symlink()
     assert path.read_text() == "after"
     assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_full_disk_is_told_of_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    """Its error names no file at all, and one of the part would name what nobody knows."""
+    path = tmp_path / "x.toml"
+    for error in (OSError(28, "full"), OSError(28, "full", str(tmp_path / ".x.toml.part"))):
+        with pytest.raises(OSError, match="full") as raised, whole_file(path):
+            raise error
+        assert raised.value.filename == str(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from wattio.cli import output
 from wattio.errors import InputError
 from wattio.files import document
 from wattio.files.document import nearest
+from wattio.files.whole import write_whole
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=,-]{0,63}")
 
@@ -63,11 +65,15 @@ def study(
         raise InputError(f'--from "{source}": {nearest(source, list(shipped.examples()))}')
     target = _free(name, "wattio new study my-study")
     example = files[0].parent
-    for file in sorted(example.rglob("*.toml")):
-        copy = target / file.relative_to(example)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        text = file.read_text(encoding="utf-8")
-        copy.write_text(_renamed(text, source, target), encoding="utf-8")
+    try:
+        for file in sorted(example.rglob("*.toml")):
+            copy = target / file.relative_to(example)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            text = file.read_text(encoding="utf-8")
+            write_whole(copy, _renamed(text, source, target))
+    except BaseException:
+        shutil.rmtree(target, ignore_errors=True)
+        raise
     made = [target / file.name for file in files]
     output.say(f"{', '.join(map(str, made))}: made from {source}; change it, then:")
     for one in [target] if len(made) == 1 else made:
@@ -93,7 +99,7 @@ def server(name: Path, /, *, source: Annotated[str, Parameter("--from")] = "smal
         raise InputError(f'--from "{source}": {nearest(source, list(built_in))}')
     target = _free(name.with_name(f"{name.name.removesuffix('.toml')}.toml"), "")
     text = re.sub(r'(?m)^name = ".*"$', f'name = "{target.stem}"', built_in[source], count=1)
-    target.write_text(text, encoding="utf-8")
+    write_whole(target, text)
     output.say(f"{target}: made from {source}; change it, then:")
     output.say(f"  wattio check {target}\n  wattio simulate --server {target}")
     return 0

@@ -21,9 +21,12 @@ def whole_file(path: Path) -> Iterator[Path]:
         if place.exists():
             part.chmod(stat.S_IMODE(place.stat().st_mode))
         part.replace(place)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             part.unlink()
+        # A full disk names no file, and nobody knows the part.
+        if isinstance(error, OSError) and error.filename in (None, str(part), part):
+            error.filename = str(path)
         raise
 
 
