@@ -218,3 +218,35 @@ def test_instances_of_dead_processes_are_removed(tmp_path: Path) -> None:
     remove_stale(tmp_path, tmp_path / "proc")
     left = sorted(path.name for path in (tmp_path / "instances").iterdir())
     assert left == ["other-78", "wattio-77", "wattio-77-1"]
+
+
+def test_a_pipe_is_read_where_once_is_enough_and_a_fifo_nowhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They waited for a writer for ever, whatever the signal; `simulate` reads a trace twice."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    words = ("trace", "info"), ("trace", "convert", "--to", "wtrace"), ("simulate", "--trace")
+    for command in words:
+        target = [tmp_path / "target"] if "convert" in command else []
+        assert run(*command, fifo, *target) == 2
+        assert capsys.readouterr().err == f"wattio: {fifo}: is a pipe (FIFO), not a file\n"
+    for command, code in ((("trace", "info", "--json"), 0), (("simulate", "--trace"), 2)):
+        reader, writer = os.pipe()
+        try:
+            os.write(writer, (TRACES / "synthetic.msr").read_bytes())
+            os.close(writer)
+            assert run(*command, f"/proc/self/fd/{reader}") == code
+        finally:
+            os.close(reader)
+        told = capsys.readouterr()
+        assert ("is a pipe (FIFO), not a file" in told.err) == (code == 2)
+        assert code or json.loads(told.out)["ios"] == REQUESTS
+
+
+def test_the_systems_words_come_without_its_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = tmp_path / "missing"
+    assert run("trace", "info", missing) == 2
+    assert capsys.readouterr().err == f"wattio: {missing}: No such file or directory\n"

@@ -86,6 +86,14 @@ pub struct EventRow {
     pub message: String,
 }
 
+impl EventRow {
+    /// With the system's words without their number.
+    #[must_use]
+    pub fn new(utc_ns: u64, severity: Severity, message: String) -> Self {
+        Self { utc_ns, severity, message: wattio_files::plain(message) }
+    }
+}
+
 impl WindowRow {
     /// A step of the law. `turns_frequency` says of each group whether a knob turns its frequency.
     #[must_use]
@@ -156,13 +164,19 @@ impl Journal {
         machine: &serde_json::Value,
     ) -> io::Result<Self> {
         let folder = new_folder(&results.join(name), stamp)?;
-        for part in ["raw", "samples", "report"] {
-            fs::create_dir(folder.join(part))?;
-        }
-        fs::write(folder.join("study.toml"), config)?;
-        fs::write(folder.join("machine.json"), format!("{machine:#}\n"))?;
-        let windows = BufWriter::new(File::create(folder.join("raw/windows.jsonl"))?);
-        let events = File::create(folder.join("raw/events.jsonl"))?;
+        let begin = || {
+            for part in ["raw", "samples", "report"] {
+                fs::create_dir(folder.join(part))?;
+            }
+            fs::write(folder.join("study.toml"), config)?;
+            fs::write(folder.join("machine.json"), format!("{machine:#}\n"))?;
+            let windows = BufWriter::new(File::create(folder.join("raw/windows.jsonl"))?);
+            Ok((windows, File::create(folder.join("raw/events.jsonl"))?))
+        };
+        // On a full disk there would be the start of a result, which is none.
+        let (windows, events) = begin().inspect_err(|_: &io::Error| {
+            let _ = fs::remove_dir_all(&folder);
+        })?;
         Ok(Self { folder, windows, events, rows: 0 })
     }
 
@@ -203,8 +217,12 @@ impl Journal {
     pub fn keep(&mut self, status: &impl Serialize) -> io::Result<()> {
         self.windows.flush()?;
         let beside = self.folder.join("raw/.summary.json.part");
-        fs::write(&beside, format!("{:#}\n", serde_json::to_value(status)?))?;
-        fs::rename(beside, self.folder.join("raw/summary.json"))
+        let text = format!("{:#}\n", serde_json::to_value(status)?);
+        let written = fs::write(&beside, text)
+            .and_then(|()| fs::rename(&beside, self.folder.join("raw/summary.json")));
+        written.inspect_err(|_| {
+            let _ = fs::remove_file(&beside);
+        })
     }
 }
 
@@ -308,6 +326,29 @@ mod tests {
         }
         let first = fs::read_to_string(place.path().join("a/now/study.toml")).unwrap();
         assert_eq!(first, "x = 1\n");
+    }
+
+    /// On a full disk the start of a result was left, and the beginning of a summary.
+    #[test]
+    fn what_cannot_be_written_leaves_nothing() {
+        let place = tempfile::tempdir().unwrap();
+        let facts = serde_json::json!({"kind": "governor"});
+        // A file cannot have this name.
+        let (config, long) = ("x = 1\n", "x".repeat(300));
+        Journal::create(place.path(), "a", &long, config, &facts).map(drop).unwrap_err();
+        assert_eq!(fs::read_dir(place.path().join("a")).unwrap().count(), 0);
+        let mut journal = Journal::create(place.path(), "a", "now", config, &facts).unwrap();
+        let raw = place.path().join("a/now/raw");
+        fs::create_dir(raw.join("summary.json")).unwrap();
+        journal.keep(&facts).unwrap_err();
+        assert!(!raw.join(".summary.json.part").exists());
+    }
+
+    #[test]
+    fn an_event_has_the_systems_words_alone() {
+        let error = io::Error::from_raw_os_error(2);
+        let event = EventRow::new(1, Severity::Error, format!("a: {error}: full speed"));
+        assert_eq!(event.message, "a: No such file or directory: full speed");
     }
 
     #[test]

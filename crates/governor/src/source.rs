@@ -1,6 +1,7 @@
 //! The sources of a live host's observations.
 
 use thiserror::Error;
+use wattio_files::plain;
 use wattio_law::{BackgroundObservation, InFlight, LatencyHistogram};
 use wattio_units::{Seconds, Watts};
 
@@ -20,7 +21,7 @@ pub struct SourceError {
 impl SourceError {
     /// Of this source.
     pub fn new(source_name: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { source_name: source_name.into(), message: message.into() }
+        Self { source_name: source_name.into(), message: plain(message.into()) }
     }
 }
 

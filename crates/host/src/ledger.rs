@@ -1,9 +1,9 @@
 //! Energy since the start: according to the meter, if there is one, and to the model.
 
 use crate::price::{Price, SavedYear};
-use crate::read_text;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use wattio_files::read_text;
 use wattio_governor::journal::WindowPower;
 use wattio_law::{CorePower, GroupLimits, GroupObservation};
 use wattio_plant::{ASSUMED_POWER_MODEL, CorePoint, PowerModel};

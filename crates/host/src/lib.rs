@@ -4,7 +4,6 @@
 mod kept_files;
 mod root;
 mod stopwatch;
-mod text_file;
 
 pub mod clock;
 pub mod config;
@@ -30,5 +29,4 @@ pub use config::DaemonConfig;
 pub use machine::LinuxMachine;
 pub use root::Root;
 pub use stopwatch::{Stopwatch, stopwatch};
-pub use text_file::read_text;
 pub use topology::Topology;

@@ -260,8 +260,7 @@ pub fn put(path: &Path, content: &[u8], sync: bool) -> std::io::Result<()> {
 /// What the kernel says, without its number.
 #[must_use]
 pub fn plain(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
+    wattio_files::plain(error)
 }
 
 /// A job's lock on its output folder. The kernel lets go of it when the process ends, however that

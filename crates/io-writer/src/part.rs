@@ -296,8 +296,7 @@ pub fn as_json(attributes: &Attributes) -> serde_json::Map<String, serde_json::V
 /// What the kernel says of a file, in words.
 #[must_use]
 pub fn told(path: &Path, errno: i32) -> String {
-    let text = std::io::Error::from_raw_os_error(errno).to_string();
-    let text = text.split(" (os error").next().unwrap_or_default();
+    let text = wattio_files::plain(std::io::Error::from_raw_os_error(errno));
     if [libc::ENOSPC, libc::EDQUOT, libc::EFBIG].contains(&errno) {
         return format!("{}: the disk is full or a limit is reached ({text})", path.display());
     }

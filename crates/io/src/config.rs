@@ -1,7 +1,7 @@
 //! The configuration: how steps reach their files. `wattio.hpcio` reads the same table, `[hpcio]`.
 
 use crate::damaris::Description;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, read_text};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use wattio_units::{Bytes, Seconds};
@@ -166,8 +166,7 @@ impl Config {
     /// `Input`: the file, the line or the key, what is wrong and what is allowed.
     pub fn read(path: &Path) -> Result<Self> {
         let shown = path.display();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Error::Input(format!("{shown}: cannot be read: {error}")))?;
+        let text = read_text(path)?;
         Self::parse(&text).map_err(|error| Error::Input(format!("{shown}: {error}")))
     }
 

@@ -20,7 +20,7 @@ mod expression;
 use self::expression::evaluate;
 use crate::block::{Attributes, Type, Value, set_attribute};
 use crate::config::{Approach, Config, Existing};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, read_text};
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -138,8 +138,7 @@ impl Description {
     /// `Input`: the file, the element, what is wrong.
     pub fn read(path: &Path) -> Result<Self> {
         let shown = path.display();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Error::Input(format!("{shown}: cannot be read: {error}")))?;
+        let text = read_text(path)?;
         Self::parse(&text).map_err(|error| Error::Input(format!("{shown}: {error}")))
     }
 

@@ -1,6 +1,9 @@
 //! What can go wrong, as calls of the library tell it.
 
 use std::io;
+use std::path::Path;
+
+use wattio_files::plain;
 
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,14 +25,25 @@ pub enum Error {
 /// What a call gives, or why it failed.
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// The text of a file that a user wrote.
+///
+/// # Errors
+///
+/// `Input`: the file, and why it cannot be read.
+pub fn read_text(path: &Path) -> Result<String> {
+    wattio_files::read_text(path).map_err(|error| {
+        Error::Input(format!("{}: cannot be read: {}", path.display(), plain(error)))
+    })
+}
+
 /// An error of the machine, with what was done.
 pub fn host(what: &str) -> impl FnOnce(io::Error) -> Error + '_ {
-    move |error| Error::Host(format!("{what}: {error}"))
+    move |error| Error::Host(format!("{what}: {}", plain(error)))
 }
 
 /// As `host`, for calls of the kernel.
 pub fn kernel(what: &str) -> impl FnOnce(rustix::io::Errno) -> Error + '_ {
-    move |error| Error::Host(format!("{what}: {error}"))
+    move |error| Error::Host(format!("{what}: {}", plain(error)))
 }
 
 /// Print a line to standard error: at once, so that lines of several processes do not mix, and of no

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use wattio_files::plain;
 
 /// How long whoever cannot be ended by MPI has to end by itself.
 const ABORT: Duration = Duration::from_secs(3);
@@ -302,8 +303,9 @@ fn plan(peers: &dyn Peers, config: Result<PathBuf>) -> Result<Plan> {
     let make = || -> Result<Plan> {
         let (mut config, dedicated_nodes) = Config::read_any(&config?)?;
         // Writers start in the folders of their own ranks.
-        config.output = std::path::absolute(&config.output)
-            .map_err(|error| Error::Input(format!("output {:?}: {error}", config.output)))?;
+        config.output = std::path::absolute(&config.output).map_err(|error| {
+            Error::Input(format!("output {:?}: {}", config.output, plain(error)))
+        })?;
         Ok(Plan { config, dedicated_nodes, id: random_hex(16)?, token: random_hex(16)? })
     };
     let own = (peers.rank() == 0).then(|| make().map_err(Told::from));

@@ -4,6 +4,7 @@ use pyo3::PyErr;
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use std::path::Path;
+use wattio_files::plain;
 
 create_exception!(
     wattio._core,
@@ -42,6 +43,6 @@ impl<E: std::error::Error> From<E> for Fault {
 
 impl From<Fault> for PyErr {
     fn from(fault: Fault) -> Self {
-        InputError::new_err(fault.0)
+        InputError::new_err(plain(fault.0))
     }
 }

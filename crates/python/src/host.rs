@@ -9,6 +9,7 @@ use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+use wattio_files::plain;
 use wattio_governor::{
     Address, Assignment, FileStore, Note, RestorableWriter, Restored, Saved, Target,
 };
@@ -35,7 +36,7 @@ fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn refused(error: impl std::fmt::Display) -> PyErr {
-    HostError::new_err(error.to_string())
+    HostError::new_err(plain(error))
 }
 
 /// Checks a configuration of `wattiod`, without looking at any host.
@@ -179,7 +180,7 @@ impl HeldKnobs {
 
     fn write(&self, py: Python<'_>, address: &str, value: &str) -> PyResult<()> {
         let address = parsed(address)?;
-        py.detach(|| write(&mut open(&self.writer), &address, value)).map_err(HostError::new_err)
+        py.detach(|| write(&mut open(&self.writer), &address, value)).map_err(refused)
     }
 
     fn restore(&self, py: Python<'_>) -> PyResult<Vec<String>> {
@@ -242,5 +243,5 @@ fn told(restored: &Restored) -> PyResult<Vec<String>> {
             left.message, left.saved.value, left.restore_command
         )
     });
-    Err(HostError::new_err(left.collect::<Vec<_>>().join("\n")))
+    Err(refused(left.collect::<Vec<_>>().join("\n")))
 }

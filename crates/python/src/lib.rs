@@ -53,7 +53,7 @@ mod core {
     use wattio_control::Settings;
     use wattio_plant::Server;
     use wattio_sim::Run;
-    use wattio_trace::Reading;
+    use wattio_trace::{Reading, TraceError};
     use wattio_units::{Bytes, Hertz, Joules, Seconds, Watts};
 
     #[pymodule_export]
@@ -327,7 +327,11 @@ mod core {
         let (source, target): (&Path, &Path) = (&source, &target);
         watched(py, progress, |watch| {
             wattio_trace::convert(source, &reading, target, form, rate_scale, time_scale, watch)
-                .map_err(|error| Fault::in_file(source, &error))
+                .map_err(|error| match error {
+                    // Of whichever of the two it is.
+                    TraceError::File { .. } => error.into(),
+                    _ => Fault::in_file(source, &error),
+                })
         })
     }
 }

@@ -5,6 +5,7 @@ use clap::Command;
 use clap_complete::Shell;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use wattio_files::plain;
 
 /// Prints one line or several, fit for a terminal whatever names are in it. Whoever reads may stop
 /// early: the command goes on, and its exit code says what it found. Any other error exits with 1.
@@ -32,7 +33,7 @@ pub fn complete(shell: Shell, command: &mut Command) -> ExitCode {
 }
 
 fn unwritable(error: &io::Error) -> ! {
-    eprintln!("cannot write to standard output: {error}");
+    eprintln!("cannot write to standard output: {}", plain(error));
     std::process::exit(1);
 }
 

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use wattio_files::plain;
 
 /// How grave a line is, as `sd-daemon(3)` numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,18 +71,19 @@ fn lines(program: &str, word: &str, priority: Priority, message: &str, journal: 
 }
 
 /// The text with control characters, and marks that turn the direction of writing, as JSON writes
-/// them; line ends stay.
+/// them, and the system's words without their number; line ends stay.
 #[must_use]
 pub fn printable(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
+    let text = plain(text);
+    let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         if (c.is_control() && c != '\n') || is_mark(c) {
-            let _ = write!(plain, "\\u{:04x}", u32::from(c));
+            let _ = write!(shown, "\\u{:04x}", u32::from(c));
         } else {
-            plain.push(c);
+            shown.push(c);
         }
     }
-    plain
+    shown
 }
 
 /// Whether a character moves what others show: a mark of direction, or the end of a line or paragraph.
@@ -141,6 +143,8 @@ mod tests {
         assert_eq!(plain, "\\u001b]0;x\\u0007\\u009b2J\\u000d\\u007fé");
         assert_eq!(printable("lmth.\u{202e}gpj\u{2028}é"), "lmth.\\u202egpj\\u2028é");
         assert_eq!(printable_line("a\nok  all is well"), "a\\u000aok  all is well");
+        let error = std::io::Error::from_raw_os_error(2);
+        assert_eq!(printable(&format!("a: {error}")), "a: No such file or directory");
         let json = serde_json::to_string(name).unwrap();
         assert_eq!(serde_json::from_str::<String>(&printable(&json)).unwrap(), name);
     }

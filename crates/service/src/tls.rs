@@ -9,6 +9,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thiserror::Error;
+use wattio_files::read_whole;
+
+/// Far more than all authorities of a distribution take.
+const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Files that TLS needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +83,8 @@ impl Identity {
                 builder.with_client_cert_verifier(verifier)
             }
         };
-        let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| match error {
+        let key = read(&files.key)?;
+        let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| match error {
             pem::Error::NoItemsFound => refused(&files.key, &"holds no private key in PEM"),
             error => TlsError::File { path: files.key.clone(), error },
         })?;
@@ -98,10 +103,16 @@ impl Identity {
     }
 }
 
+fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    let wrong = |error| TlsError::File { path: path.to_owned(), error: pem::Error::Io(error) };
+    read_whole(path, FILE_BYTES_MAX).map_err(wrong)
+}
+
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let wrong = |error| TlsError::File { path: path.to_owned(), error };
-    let all = CertificateDer::pem_file_iter(path).map_err(wrong)?;
-    let all: Vec<_> = all.collect::<Result<_, _>>().map_err(wrong)?;
+    let text = read(path)?;
+    let all =
+        CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
     if all.is_empty() { Err(TlsError::Empty(path.to_owned())) } else { Ok(all) }
 }
 

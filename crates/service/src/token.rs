@@ -11,10 +11,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thiserror::Error;
+use wattio_files::read_whole;
 
 /// The fewest characters: shorter ones can be guessed.
 const LENGTH_MIN: usize = 16;
 const LENGTH_MAX: usize = 256;
+/// Of whatever file is named.
+const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// A token: programs send it (`Authorization: Bearer`), browsers ask for it as a password, with any
 /// name (`Authorization: Basic`).
@@ -63,7 +66,7 @@ impl Token {
         if mode & 0o004 != 0 {
             return Err(TokenError::Open(path.to_owned()));
         }
-        let text = std::fs::read(path).map_err(failed)?;
+        let text = read_whole(path, FILE_BYTES_MAX).map_err(failed)?;
         let text = String::from_utf8(text).ok();
         let token = text.as_deref().and_then(Self::of);
         token.ok_or_else(|| TokenError::Content(path.to_owned()))

@@ -253,7 +253,7 @@ impl<R: Reactors> Governing<R> {
 
     /// Records an event.
     pub fn tell(&mut self, severity: Severity, message: String, clock: &dyn Clock) {
-        let event = EventRow { utc_ns: clock.utc_ns(), severity, message };
+        let event = EventRow::new(clock.utc_ns(), severity, message);
         self.keep(|journal| journal.event(&event));
         self.show(event);
     }
@@ -332,7 +332,7 @@ impl<R: Reactors> Governing<R> {
                 format!("{}: {error}; nothing more is recorded", journal.folder().display());
             self.books.journal = None;
             let utc_ns = self.stepped_utc_ns;
-            self.show(EventRow { utc_ns, severity: Severity::Error, message });
+            self.show(EventRow::new(utc_ns, Severity::Error, message));
         }
     }
 }

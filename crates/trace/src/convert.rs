@@ -9,7 +9,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use crate::formats::{EncodeError, encoder};
-use crate::{Format, Reader, Reading, Record, Scaled, TraceError, open_as};
+use crate::{Format, Reader, Reading, Record, Scaled, TraceError, open_once};
 
 /// Seed of the random choice when a rate is scaled: a conversion is the same each time.
 const SCALE_SEED: u64 = 1;
@@ -39,7 +39,7 @@ pub fn convert(
 ) -> Result<u64, TraceError> {
     writable(format)?;
     let compressed = compression(target)?;
-    let scaled = Scaled::new(open_as(source, reading)?, rate_scale, time_scale, SCALE_SEED)?;
+    let scaled = Scaled::new(open_once(source, reading)?, rate_scale, time_scale, SCALE_SEED)?;
     let part = Part::create(target)?;
     let file = BufWriter::with_capacity(BUFFER_BYTES, part.file()?);
     let mut records = Watched { scaled, progress, count: 0 };

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::sink::Skipped;
 use crate::sizes::{SizeTally, Sizes, quantile};
-use crate::{Format, Kind, Reader, Reading, TraceError, open_as};
+use crate::{Format, Kind, Reader, Reading, TraceError, open_once};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// A gap as the pacing law sees it: after 30 s without a request the server is idle.
@@ -95,13 +95,13 @@ pub fn info(
 /// [`info`] of a file, as a JSON object.
 ///
 /// # Errors
-/// As [`open_as`] and [`info`].
+/// As [`open_once`] and [`info`].
 pub fn info_json(
     path: &Path,
     reading: &Reading,
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<String, TraceError> {
-    let info = info(&mut open_as(path, reading)?, progress)?;
+    let info = info(&mut open_once(path, reading)?, progress)?;
     serde_json::to_string(&info).map_err(|error| TraceError::Setting(error.to_string()))
 }
 

@@ -36,7 +36,7 @@ pub use format::{Format, UnknownFormat};
 pub use format_choice::Reading;
 pub use info::{IdleGaps, Info, Rate, info, info_json};
 pub(crate) use input::Input;
-pub use reader::{Reader, open, open_as};
+pub use reader::{Reader, open, open_as, open_once};
 pub use record::{Kind, Record};
 pub use scale::Scaled;
 pub use segments::{Segment, segments, segments_json};

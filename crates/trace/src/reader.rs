@@ -51,12 +51,25 @@ pub fn open(path: &Path) -> Result<Reader, TraceError> {
 /// # Errors
 /// As [`open`]; or the file is not of the format asked for.
 pub fn open_as(path: &Path, reading: &Reading) -> Result<Reader, TraceError> {
+    reader(path, reading, wattio_files::open)
+}
+
+/// As [`open_as`], for who reads it once: it may be a pipe, as of a shell's `<(...)`.
+///
+/// # Errors
+/// As [`open_as`].
+pub fn open_once(path: &Path, reading: &Reading) -> Result<Reader, TraceError> {
+    reader(path, reading, wattio_files::open_to_read_once)
+}
+
+fn reader(
+    path: &Path,
+    reading: &Reading,
+    open: impl FnOnce(&Path) -> io::Result<File>,
+) -> Result<Reader, TraceError> {
     let named = |source| TraceError::File { path: path.to_owned(), source };
-    let file = File::open(path).map_err(named)?;
+    let file = open(path).map_err(named)?;
     let metadata = file.metadata().map_err(named)?;
-    if metadata.is_dir() {
-        return Err(named(io::ErrorKind::IsADirectory.into()));
-    }
     // A pipe has no length to measure progress by.
     let bytes_total = metadata.is_file().then_some(metadata.len());
     let mut reader =

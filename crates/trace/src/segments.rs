@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::info::PROGRESS_RECORDS;
 use crate::sizes::{SizeTally, Sizes};
-use crate::{Kind, Reader, Reading, Record, TraceError, open_as};
+use crate::{Kind, Reader, Reading, Record, TraceError, open_once};
 
 /// More segments than this are refused: one time stamp far off would otherwise fill the memory.
 const SEGMENTS_MAX: u64 = 100_000;
@@ -80,7 +80,7 @@ pub fn segments_json(
     segment_s: f64,
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<String, TraceError> {
-    let segments = segments(&mut open_as(path, reading)?, segment_s, progress)?;
+    let segments = segments(&mut open_once(path, reading)?, segment_s, progress)?;
     serde_json::to_string(&segments).map_err(|error| TraceError::Setting(error.to_string()))
 }
 

@@ -145,7 +145,11 @@ def _write(tally: Tally, target: Path, form: str) -> None:
             some = range(first, min(first + WRITE_LINES, len(tally)))
             memory.write("".join(tally.blkparse_line(index) for index in some))
         memory.flush()
-        written = _core.trace_convert(f"/proc/self/fd/{descriptor}", str(target), form)
+        source = f"/proc/self/fd/{descriptor}"
+        try:
+            written = _core.trace_convert(source, str(target), form)
+        except InputError as error:  # Of a source that nobody knows.
+            raise InputError(str(error).removeprefix(f"{source}: ")) from None
     if written != len(tally):
         raise RecordingError(f"{written} of {len(tally)} requests were written to {target}")
 

@@ -2,6 +2,7 @@
 
 use rustix::io::Errno;
 use std::io;
+use wattio_files::plain;
 use wattio_governor::{Address, MachineError};
 
 /// Why a place could not be read or written; the machine adds the address.
@@ -24,6 +25,7 @@ impl AccessError {
     /// What the system said while `doing`.
     pub fn of_system(error: &io::Error, doing: &str) -> Self {
         let code = Errno::from_io_error(error);
+        let error = plain(error);
         let gone = [Errno::NOENT, Errno::NODEV, Errno::NXIO, Errno::SRCH];
         match code {
             Some(code) if gone.contains(&code) => Self::Gone,

@@ -88,7 +88,7 @@ fn unreadable(path: &str, error: &io::Error) -> String {
             "{path} may not be read: run as root or with CAP_DAC_READ_SEARCH, or make it readable \
              for a group with a udev rule"
         ),
-        _ => format!("{path}: {error}"),
+        _ => wattio_files::plain(format!("{path}: {error}")),
     }
 }
 

@@ -85,11 +85,8 @@ impl Followed {
     }
 
     fn reopen(&self) -> std::io::Result<Open> {
-        let file = File::open(self.root.path(&self.path))?;
+        let file = wattio_files::open(&self.root.path(&self.path))?;
         let data = file.metadata()?;
-        if !data.is_file() {
-            return Err(std::io::Error::other("is not a file"));
-        }
         Ok(Open { identity: identity(&data), file, read_bytes: 0 })
     }
 }

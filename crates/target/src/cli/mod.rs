@@ -11,7 +11,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use std::path::Path;
 use std::process::ExitCode;
 use thiserror::Error;
-use wattio_host::read_text;
+use wattio_files::read_text;
 use wattio_host::shadow::Mode;
 use wattio_service::arguments::arguments;
 use wattio_service::cli::{complete, say};

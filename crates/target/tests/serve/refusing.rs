@@ -23,6 +23,7 @@ fn what_is_no_volume_is_bad_input() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     std::fs::write(path("garbage"), [7; 20_000]).unwrap();
+    std::fs::write(path("short"), [7; 100]).unwrap();
     std::fs::create_dir(path("folder")).unwrap();
     let (garbage, socket) = (path("garbage"), path("socket"));
     for (export, says) in [
@@ -32,11 +33,13 @@ fn what_is_no_volume_is_bad_input() {
         (path("folder"), "is neither a file nor a block device"),
         ("/dev/null".to_owned(), "is neither a file nor a block device"),
         (garbage.clone(), "holds no volume"),
+        (path("short"), "holds no volume"),
     ] {
         let told = refused(&[], &["--export", &export, "--unix", &socket]);
         let allowed =
             "allowed for --export: the path of a volume, as `wattio-target create` makes it";
         assert!(told.contains(says) && told.contains(allowed), "{told}");
+        assert!(!told.contains("os error"), "{told}");
         for command in [&["check", &export][..], &["resize", &export, "--size", "1GiB"]] {
             let mut program = Command::new(env!("CARGO_BIN_EXE_wattio-target"));
             let output = program.args(command).output().unwrap();

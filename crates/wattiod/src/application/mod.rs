@@ -242,7 +242,7 @@ impl Application {
             Some(name) => format!("{name}: {message}"),
             None => message,
         };
-        let event = EventStatus { utc_ns, severity, message };
+        let event = EventStatus::new(utc_ns, severity, message);
         self.keep(|journal| journal.event(&event));
         self.push_event(event);
     }
@@ -396,7 +396,7 @@ impl Application {
                 format!("{}: {error}; nothing more is recorded", journal.folder().display());
             self.parts.journal = None;
             let utc_ns = self.stepped_utc_ns;
-            self.push_event(EventStatus { utc_ns, severity: Severity::Error, message });
+            self.push_event(EventStatus::new(utc_ns, Severity::Error, message));
         }
     }
 }

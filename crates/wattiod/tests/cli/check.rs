@@ -65,3 +65,23 @@ fn root_goes_by_nothing_that_others_may_write() {
     assert!(code == 2 && complaint.contains("is a link of user 65534"), "{complaint}");
     assert_eq!(fs::read_dir(place.path("real")).unwrap().count(), 0, "nothing was made behind it");
 }
+
+/// Opening a FIFO waited for a writer, for ever; of what is not there the kernel's number was told.
+#[test]
+fn what_is_no_file_is_told_at_once() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let place = Place::new(GOOD);
+    mknodat(CWD, place.path("fifo"), FileType::Fifo, Mode::RUSR, 0).unwrap();
+    for (name, says) in [
+        ("fifo", "is a pipe (FIFO), not a file\n"),
+        ("", "is a folder, not a file\n"),
+        (
+            "nosuch",
+            "No such file or directory; packaging/examples has configurations to begin with\n",
+        ),
+    ] {
+        let path = place.text(name);
+        let (code, _, complaint) = said(&["check", &path]);
+        assert_eq!((code, complaint), (2, format!("wattiod: {path}: {says}")));
+    }
+}

@@ -10,6 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
+use wattio_files::read_text;
 
 /// Where distributions keep the certificates of all authorities: Debian, Red Hat, SUSE.
 const BUNDLES: [&str; 3] = [
@@ -72,7 +73,7 @@ impl Access {
         if file.permissions().mode() & 0o004 != 0 {
             return Err(failed(&"every user of this host may read it: chmod o-r"));
         }
-        let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
+        let text = read_text(path).map_err(|error| failed(&error))?;
         let token = text.trim_end_matches(['\r', '\n']);
         let is_token = (1..=TOKEN_BYTES_MAX).contains(&token.len())
             && token.bytes().all(|byte| byte.is_ascii_graphic());
@@ -116,8 +117,9 @@ impl Trust {
             return Ok(Arc::clone(config));
         }
         let mut roots = RootCertStore::empty();
-        let all = CertificateDer::pem_file_iter(path).map_err(|error| failed(&error))?;
-        let all: Vec<_> = all.collect::<Result<_, _>>().map_err(|error| failed(&error))?;
+        let text = read_text(path).map_err(|error| failed(&error))?;
+        let all = CertificateDer::pem_slice_iter(text.as_bytes()).collect::<Result<Vec<_>, _>>();
+        let all = all.map_err(|error| failed(&error))?;
         // One that is not understood, among those of a distribution, is no reason to trust none.
         if roots.add_parsable_certificates(all).0 == 0 {
             return Err(failed(&"holds no certificate of an authority in PEM"));
