@@ -79,5 +79,7 @@ def study_file(path: str | os.PathLike[str]) -> Path:
 
 def _studies_in(folder: Path) -> list[str]:
     """Files of a folder that have a study in them, by name."""
-    texts = ((path.name, path.read_bytes()) for path in sorted(folder.glob("*.toml")))
+    texts = (
+        (path.name, path.read_bytes()) for path in sorted(folder.glob("*.toml")) if path.is_file()
+    )
     return [name for name, text in texts if b"\n[study]" in b"\n" + text]

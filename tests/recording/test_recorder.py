@@ -83,15 +83,18 @@ def test_what_the_meter_says_reaches_who_starts(tmp_path: Path) -> None:
 
 
 def test_a_meter_that_never_answers_is_named(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "never")
-    recorder = Recorder([Source("node", f"csv:{tmp_path}/never")], tmp_path / "out")
+    (tmp_path / "never").write_text(HEADER)
+    recorder = Recorder([Source("node", f"csv:{tmp_path}/never?timeout=1 h")], tmp_path / "out")
     with recorder, pytest.raises(MeterLost, match="node: no reading within 1 s"):
         recorder.start(timeout_s=1.0)
 
 
 def test_a_failure_does_not_wait_for_who_never_answers(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "never")
-    sources = [Source("never", f"csv:{tmp_path}/never"), Source("wrong", "csv:/nowhere")]
+    (tmp_path / "never").write_text(HEADER)
+    sources = [
+        Source("never", f"csv:{tmp_path}/never?timeout=1 h"),
+        Source("wrong", "csv:/nowhere"),
+    ]
     recorder = Recorder(sources, tmp_path / "out")
     with recorder, pytest.raises(InputError, match="/nowhere: cannot be read"):
         recorder.start(timeout_s=600.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ from rich.table import Table
 
 from wattio.cli import output
 from wattio.errors import InputError
+from wattio.files.named import open_file
 
 if TYPE_CHECKING:
     from wattio.kinds.measurement.recorded import Evaluated
@@ -120,7 +122,7 @@ def _names(text: str) -> list[str]:
     if text.endswith(".parquet"):
         return [of_file("parquet", text)]
     try:
-        with Path(text).open(encoding="utf-8", errors="replace") as file:
+        with io.TextIOWrapper(open_file(Path(text)), encoding="utf-8", errors="replace") as file:
             header = next((line for line in file if not columns.is_comment(line)), "")
     except (OSError, ValueError) as error:
         raise InputError(f"{text}: cannot be read: {getattr(error, 'strerror', error)}") from None

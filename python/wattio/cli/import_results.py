@@ -10,6 +10,7 @@ from cyclopts import App, Parameter
 
 from wattio.cli import EXIT_DONE, output
 from wattio.errors import InputError, ResultError
+from wattio.files.named import as_text, read_once
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from wattio.workloads.imported import Imported
     from wattio.workloads.workload import Operation
 
+
+_BYTES_MAX = 512 << 20
+"""No tool prints more than that of one run."""
 
 AsJson = Annotated[bool, Parameter("--json", negative="")]
 
@@ -148,7 +152,7 @@ def _window_s(window: str | None) -> float | None:
 def _read(file: Path, parse: Callable[[str], Imported]) -> Imported:
     """Parse a file; what is wrong with it is told with its name. Raises InputError."""
     try:
-        text = file.read_text(encoding="utf-8", errors="replace")
+        text = as_text(read_once(file, _BYTES_MAX), errors="replace")
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}") from error
     try:

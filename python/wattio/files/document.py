@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from wattio.errors import InputError, unusable
+from wattio.files.named import as_text, read_bytes
 
 Place = tuple[str | int, ...]
 """Where a value stands in a document: keys, and indices of arrays of tables."""
@@ -78,7 +79,7 @@ def text_of(path: Path) -> str:
     A mark of the byte order, which editors of other systems put first, is no part of it.
     """
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return as_text(read_bytes(path), "utf-8-sig")
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -24,6 +24,7 @@ from typing import Any, Protocol
 from xml.sax.saxutils import quoteattr
 
 from wattio.errors import InputError
+from wattio.files.named import read_bytes
 
 _DECLARATION = re.compile(r"<!(DOCTYPE|ENTITY)", re.IGNORECASE)
 _ENCODING = re.compile(rb"""<\?xml[^>]{0,100}encoding=["']([A-Za-z0-9._-]{1,40})["']""")
@@ -56,8 +57,10 @@ def read(path: Path, nodes: int | None = None) -> dict[str, Any]:
     InputError.
     """
     try:
-        text = _decode(path.read_bytes())
-    except (OSError, ValueError) as error:
+        text = _decode(read_bytes(path))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
         raise InputError(f"{path}: cannot be read: {error}") from error
     try:
         return parse(text, nodes)

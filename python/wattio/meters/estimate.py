@@ -69,7 +69,7 @@ def model_of_host(root: Path = Path("/")) -> str:
 def _of_daemon(config: Path) -> Path | None:
     """The model that a configuration of `wattiod` names; None if it names none."""
     try:
-        told = tomllib.loads(config.read_text(encoding="utf-8-sig"))["power"]["model"]
+        told = tomllib.loads(text_of(config))["power"]["model"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return config.parent / told if isinstance(told, str) and told != ASSUMED else None

@@ -25,6 +25,7 @@ from typing import BinaryIO
 from wattio import clock
 from wattio.clock import Instant
 from wattio.errors import InputError, ResultError
+from wattio.files.named import open_file
 from wattio.meters import parquet
 from wattio.meters.columns import Row
 from wattio.meters.lines import BadRow, Lines
@@ -319,7 +320,7 @@ def _mean_w(old_ns: int, old_j: float, new_ns: int, new_j: float) -> float | Non
 def opened(parts: Name) -> BinaryIO:
     """The file of a name. Raises InputError."""
     try:
-        return Path(parts.path).open("rb")
+        return open_file(Path(parts.path))
     except OSError as error:
         raise InputError(f"{parts.path}: cannot be read: {error.strerror}") from None
 

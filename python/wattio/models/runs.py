@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from wattio.errors import InputError, ResultError
+from wattio.files.named import as_text, read_bytes
 from wattio.models import approach
 from wattio.models.approach import Approach, Resources, resources
 from wattio.models.scenario import Application
@@ -269,6 +270,6 @@ def _results(folder: Path) -> Sequence[Path]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return as_text(read_bytes(path), errors="replace")
     except OSError as error:
         raise ResultError(f"{path}: cannot be read: {error.strerror}") from error

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from wattio.files.document import Document
+from wattio.files.named import open_file
 from wattio.results.runs import Run
 
 Asked = TypeVar("Asked", covariant=True)
@@ -100,5 +101,5 @@ def digest(content: object) -> str:
 
 def file_digest(path: Path) -> str:
     """The hash of what a file holds, which need not fit into memory. Raises OSError."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wattio.errors import InputError
+from wattio.files.named import open_file
 
 _BLOCK_BYTES = 4096
 _FOLDER = "/nonexistent"
@@ -42,7 +43,7 @@ def _look(path: Path, size_bytes: int, modified_ns: int) -> Contents:
     """An archive that is as large and as old as one before is that one."""
     files = block_bytes = 0
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         with tarfile.open(path) as archive:
             for member in archive:

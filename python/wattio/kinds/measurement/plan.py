@@ -18,6 +18,7 @@ from wattio.analysis.peak import Peak
 from wattio.errors import InputError
 from wattio.files import document
 from wattio.files.document import Document, nearest
+from wattio.files.named import read_bytes
 from wattio.kinds.measurement.overrides import (
     Asked,
     located,
@@ -329,7 +330,7 @@ def _with_model(name: str) -> str:
         model = estimate.model_of(name)
         if model == estimate.ASSUMED:
             return name
-        content = Path(model).read_bytes()
+        content = read_bytes(Path(model))
     except (InputError, OSError):  # Told when the meter is opened.
         return name
     _, mark, query = name.partition("?")

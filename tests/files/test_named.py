@@ -1,0 +1,57 @@
+"""What is named is opened only if it is a file, and read only up to a size."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from wattio.errors import InputError
+from wattio.files import document
+from wattio.files.named import open_file, read_bytes, read_once
+
+
+def test_only_files_are_opened(tmp_path: Path) -> None:
+    """Opening a FIFO waited for a writer, and all of /dev/zero was read."""
+    os.mkfifo(tmp_path / "fifo")
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(tmp_path / "socket"))
+        for name, kind in {
+            tmp_path / "fifo": r"pipe \(FIFO\)",
+            tmp_path / "socket": "socket",
+            tmp_path: "folder",
+            Path("/dev/zero"): "device",
+        }.items():
+            with pytest.raises(OSError, match=f"is a {kind}, not a file"):
+                open_file(name)
+            with pytest.raises(OSError, match="not a file"):
+                read_once(name, 10)
+            with pytest.raises(InputError, match=f"^{name}: cannot be read: is a {kind}, not a"):
+                document.read(name)
+    with pytest.raises(FileNotFoundError):
+        open_file(tmp_path / "nosuch")
+
+
+def test_a_file_is_read_up_to_a_size(tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    path.write_bytes(b"x" * ((1 << 20) + 1))
+    assert len(read_bytes(path)) == (1 << 20) + 1
+    with pytest.raises(OSError, match="is larger than 1 MiB, the most that is read"):
+        read_bytes(path, 1 << 20)
+    path.write_bytes("\ufeffa = 1\r\nb = 2".encode())
+    assert document.text_of(path) == "a = 1\nb = 2"
+
+
+def test_a_pipe_without_a_name_is_read_once() -> None:
+    """A shell's `<(...)`, as in `wattio import fio <(ssh host cat fio.json)`."""
+    reader, writer = os.pipe()
+    os.write(writer, b"text")
+    os.close(writer)
+    try:
+        path = Path(f"/proc/self/fd/{reader}")
+        with pytest.raises(OSError, match="is a pipe"):
+            read_bytes(path)
+        assert read_once(path, 10) == b"text"
+    finally:
+        os.close(reader)
