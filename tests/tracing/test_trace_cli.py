@@ -226,17 +226,21 @@ def test_a_pipe_is_read_where_once_is_enough_and_a_fifo_nowhere(
     """They waited for a writer for ever, whatever the signal; `simulate` reads a trace twice."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    words = ("trace", "info"), ("trace", "convert", "--to", "wtrace"), ("simulate", "--trace")
-    for command in words:
-        target = [tmp_path / "target"] if "convert" in command else []
-        assert run(*command, fifo, *target) == 2
+    into = tmp_path / "target.wtrace"
+    for call in (
+        ("trace", "info", fifo, "--json"),
+        ("trace", "convert", fifo, into),
+        ("simulate", "--trace", fifo),
+    ):
+        assert run(*call) == 2
         assert capsys.readouterr().err == f"wattio: {fifo}: is a pipe (FIFO), not a file\n"
-    for command, code in ((("trace", "info", "--json"), 0), (("simulate", "--trace"), 2)):
+    once: list[tuple[tuple[str, ...], int]] = [(("trace", "info", "--json"), 0)]
+    for words, code in [*once, (("simulate", "--trace"), 2)]:
         reader, writer = os.pipe()
         try:
             os.write(writer, (TRACES / "synthetic.msr").read_bytes())
             os.close(writer)
-            assert run(*command, f"/proc/self/fd/{reader}") == code
+            assert run(*words, f"/proc/self/fd/{reader}") == code
         finally:
             os.close(reader)
         told = capsys.readouterr()
