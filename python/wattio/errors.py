@@ -86,6 +86,16 @@ _DATABASE_FULL = "database or disk is full"
 _ERRNO = re.compile(r'"errno":\s*"?(\d+)')
 
 
+_NO_PARQUET = re.compile(r"No magic bytes|too small to be a Parquet file")
+
+
+def _of_duckdb(message: str) -> str:
+    """What DuckDB says, without the kind of its error and the lines about the query."""
+    if _NO_PARQUET.search(message):
+        return "is not a Parquet file, or was cut"
+    return re.sub(r"^[\w ]+ Error: ", "", message.splitlines()[0])
+
+
 def storage_reason(error: BaseException) -> str | None:
     """What a file system said, in a few words: a full disk, a folder that is read-only.
 
@@ -107,6 +117,6 @@ def storage_reason(error: BaseException) -> str | None:
         # Not imported here: most commands go without it.
         if type(found).__module__.split(".")[0].lstrip("_") == "duckdb":
             number = _ERRNO.search(str(found))
-            return os.strerror(int(number[1])) if number else str(found).splitlines()[0]
+            return os.strerror(int(number[1])) if number else _of_duckdb(str(found))
         found = found.__cause__
     return None

@@ -7,9 +7,11 @@ import socket
 from pathlib import Path
 
 import pytest
-from wattio.errors import InputError
+from pydantic import Field
+from wattio.errors import InputError, ResultError
 from wattio.files import document
 from wattio.files.named import open_file, read_bytes, read_once
+from wattio.meters import parquet
 
 
 def test_only_files_are_opened(tmp_path: Path) -> None:
@@ -55,3 +57,45 @@ def test_a_pipe_without_a_name_is_read_once() -> None:
         assert read_once(path, 10) == b"text"
     finally:
         os.close(reader)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("count = 'x'", "'x': must be a whole number"),
+        ("count = 0", "0: must be greater than 0"),
+        ("name = 5", "5: must be a text"),
+        ("is_on = 'yes'", "'yes': must be true or false"),
+        ("listed = 5", "5: must be a list: [...]"),
+        ("table = 5", "5: must be a table: { key = ... }"),
+        ("inner = 5", "5: must be a table: { key = ... }"),
+    ],
+)
+def test_a_wrong_value_is_told_in_words(text: str, says: str) -> None:
+    """A table was "a valid dictionary or instance of" a class that only we know."""
+
+    class Inner(document.Strict):
+        x: int = 1
+
+    class Outer(document.Strict):
+        count: int = Field(default=1, gt=0)
+        name: str = ""
+        is_on: bool = False
+        listed: list[int] = Field(default_factory=list)
+        table: dict[str, int] = Field(default_factory=dict)
+        inner: Inner = Inner()
+
+    key = text.partition(" ")[0]
+    with pytest.raises(InputError) as raised:
+        document.validate(Outer, document.parse(Path("a.toml"), text))
+    assert str(raised.value) == f"a.toml:1: {key}: {says}"
+
+
+def test_what_is_no_parquet_file_is_told_in_words(tmp_path: Path) -> None:
+    for content in (b"x", b"x" * 100):
+        path = tmp_path / "a.parquet"
+        path.write_bytes(content)
+        with pytest.raises(
+            ResultError, match=r"cannot be read: is not a Parquet file, or was cut$"
+        ):
+            parquet.read(path)

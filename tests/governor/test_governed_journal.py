@@ -68,16 +68,16 @@ def test_a_wrong_value_is_refused_by_its_key_or_usable(key: str, value: object) 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"dt_s": -1}, "dt_s: input should be greater than or equal to 0"),
-        ({"dt_s": "1"}, "dt_s: input should be a valid number"),
-        ({"requests": True}, "requests: input should be a valid integer"),
-        ({"utc_ns": 2**64}, "utc_ns: input should be less than or equal to"),
+        ({"dt_s": -1}, "dt_s: must be greater than or equal to 0"),
+        ({"dt_s": "1"}, "dt_s: must be a number"),
+        ({"requests": True}, "requests: must be a whole number"),
+        ({"utc_ns": 2**64}, "utc_ns: must be less than or equal to"),
         (
             {"state": "asleep"},
-            "state: input should be 'unstable', 'stable', 'idle',",
+            "state: must be 'unstable', 'stable', 'idle',",
         ),
         ({"histogram": [[1.0]]}, "histogram[1]"),
-        ({"cores": None}, "cores: input should be a valid array"),
+        ({"cores": None}, "cores: must be a list"),
     ],
 )
 def test_messages_name_the_key(change: dict[str, object], message: str) -> None:

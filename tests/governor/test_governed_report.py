@@ -320,4 +320,4 @@ def test_garbage_is_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[st
     code, _, err = run(["report", str(path)], capsys)
     assert code == 2
     assert err.count("\n") == 1
-    assert "raw/events.jsonl:1: severity: input should be 'info', 'warning' or 'error'" in err
+    assert "raw/events.jsonl:1: severity: must be 'info', 'warning' or 'error'" in err

@@ -272,7 +272,7 @@ def test_repetitions_are_draws_of_their_own(tmp_path: Path) -> None:
             '"Rand_WR"',
             '/study.toml:9: load[1].pattern: "Rand_WR" is not known; did you mean',
         ),
-        ("0.1\n", "1.5\n", "/study.toml:10: load[1].pressure: 1.5: input should be less"),
+        ("0.1\n", "1.5\n", "/study.toml:10: load[1].pressure: 1.5: must be less"),
         (
             '"simulation"',
             '"simulatoin"',

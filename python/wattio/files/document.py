@@ -200,9 +200,28 @@ def _explain(model: type[BaseModel], problem: Mapping[str, Any]) -> str:
     if kind == "literal_error" and isinstance(given, str):
         known = re.findall(r"'([^']*)'", problem["ctx"]["expected"])
         return f'"{given}" is not known; ' + nearest(given, known)
-    message = problem["msg"]
-    text = message[0].lower() + message[1:]
+    text = in_words(problem["msg"])
     return f"{given!r}: {text}" if not isinstance(given, dict | list) else text
+
+
+_WORDS = (
+    (r"^Input should be (a valid )?", "must be "),
+    (r"^Input should", "must"),
+    (r"^must be (dictionary|instance|object|mapping).*", "must be a table: { key = ... }"),
+    (r"^must be integer\b", "must be a whole number"),
+    (r"^must be number\b", "must be a number"),
+    (r"^must be string\b", "must be a text"),
+    (r"^must be boolean\b", "must be true or false"),
+    (r"^must be (list|array|tuple)\b", "must be a list: [...]"),
+)
+"""What pydantic says, and what the author of a file says."""
+
+
+def in_words(message: str) -> str:
+    """What pydantic says of a value, as a file's author says it: `must be a whole number`."""
+    for theirs, ours in _WORDS:
+        message = re.sub(theirs, ours, message)
+    return message[0].lower() + message[1:]
 
 
 def _range_at(model: type[BaseModel], place: Place) -> str:

@@ -68,7 +68,7 @@ def read(path: Path) -> dict[str, Samples]:
             return {str(row[0]): Samples(*_columns(connection, path, list(row))) for row in meters}
     except (duckdb.Error, OSError, KeyError, ValueError, TypeError) as error:
         # What follows the first line is about the query, which is none of the reader's business.
-        words = str(error).partition("\n")[0]
+        words = storage_reason(error) or str(error).partition("\n")[0]
         raise ResultError(f"{path}: cannot be read: {words}") from error
 
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from wattio import clock
 from wattio.clock import Span
 from wattio.errors import Cancelled, ResultError, WorkloadFailed
-from wattio.files.document import Strict
+from wattio.files.document import Strict, in_words
 from wattio.files.quantity import Seconds
 from wattio.workloads.nbd_client import Connection, NbdError
 from wattio.workloads.workload import Context, Operation
@@ -93,7 +93,9 @@ def results(raw: Path) -> list[Operation]:
     except OSError as error:
         raise ResultError(f"{raw / FILE}: cannot be read: {error.strerror}") from error
     except ValidationError as error:
-        raise ResultError(f"{raw / FILE}: is damaged: {error.errors()[0]['msg']}") from None
+        raise ResultError(
+            f"{raw / FILE}: is damaged: {in_words(error.errors()[0]['msg'])}"
+        ) from None
     return [
         Operation(
             STEP,

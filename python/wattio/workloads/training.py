@@ -21,7 +21,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from wattio.clock import Span
 from wattio.errors import ResultError, WorkloadFailed
-from wattio.files.document import Strict, nearest
+from wattio.files.document import Strict, in_words, nearest
 from wattio.files.quantity import Size
 from wattio.workloads import fio, invocation, processes, training_schedule
 from wattio.workloads.processes import Program
@@ -191,5 +191,5 @@ def _report(raw: Path, program: invocation.ProgramRun) -> Report:
     try:
         return Report.model_validate_json(text)
     except ValidationError as error:
-        what = error.errors()[0]["msg"]
+        what = in_words(error.errors()[0]["msg"])
         raise ResultError(f"{raw / program.out}: is not a training report: {what}") from None

@@ -19,7 +19,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from wattio.errors import ResultError
-from wattio.files.document import spell
+from wattio.files.document import in_words, spell
 
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?$", re.ASCII)
 
@@ -216,7 +216,7 @@ def parse(model: type[Parsed], text: bytes) -> Parsed:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = spell(tuple(first["loc"]))
-        message = first["msg"][0].lower() + first["msg"][1:]
+        message = in_words(first["msg"])
         raise ValueError(f"{where}: {message}" if where else message) from None
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from wattio.errors import ResultError
+from wattio.errors import ResultError, storage_reason
 from wattio.kinds.measurement.folder import MeasurementFolder
 
 Series = NDArray[np.float64]
@@ -136,8 +136,7 @@ def _pieces(
                 if len(power_w):
                     yield columns["monotonic_ns"] / 1e9 - meter.lag_s, power_w
     except duckdb.Error as error:
-        reason = str(error).partition("\n")[0]
-        raise ResultError(f"{path}: cannot be read: {reason}") from error
+        raise ResultError(f"{path}: cannot be read: {storage_reason(error)}") from error
 
 
 def _whole(folder: MeasurementFolder, session: str, meter: Asked) -> tuple[Series, Series]:
