@@ -1,5 +1,6 @@
 //! Files and block devices that hold volumes: opened for direct I/O, and locked.
 
+use crate::log::detail;
 use rustix::fs::{
     FallocateFlags, FlockOperation, OFlags, fallocate, fcntl_getfl, fcntl_setfl, flock,
 };
@@ -137,6 +138,14 @@ impl Device {
         let is_direct =
             fcntl_getfl(&file).and_then(|flags| fcntl_setfl(&file, flags | OFlags::DIRECT)).is_ok();
         let bytes = file.seek(SeekFrom::End(0)).map_err(system(path, "tell its size"))?;
+        detail(|| {
+            let how = match access {
+                Access::Look => "to look at it",
+                Access::Own | Access::Create => "to write to it",
+            };
+            let cache = if is_direct { "by direct I/O" } else { "through the kernel's cache" };
+            format!("opened {} {how}, {cache}: {bytes} bytes", path.display())
+        });
         let path = path.to_owned();
         Ok(Self { file: Arc::new(file), path, bytes, is_block, is_direct })
     }

@@ -2,11 +2,16 @@
 
 use crate::shown::WattioTarget;
 use wattio_service::Program;
-pub use wattio_service::log::{Priority, counted, printable_line};
+pub use wattio_service::log::{Priority, counted, printable_line, tell_details};
 
 /// A line for the log.
 pub fn log(priority: Priority, message: &str) {
     wattio_service::log::log(WattioTarget::NAME, priority, message);
+}
+
+/// A line of what is read and opened: with `--verbose` only.
+pub fn detail(message: impl FnOnce() -> String) {
+    wattio_service::log::detail(WattioTarget::NAME, message);
 }
 
 /// Why a command failed.

@@ -17,7 +17,7 @@ use wattio_service::arguments::arguments;
 use wattio_service::cli::{complete, say};
 use wattio_target::config::Config;
 use wattio_target::create::CreateError;
-use wattio_target::log::complain;
+use wattio_target::log::{complain, detail, tell_details};
 
 /// A crash-safe block server over NBD.
 ///
@@ -28,6 +28,9 @@ use wattio_target::log::complain;
 struct Arguments {
     #[command(subcommand)]
     command: Command,
+    /// Print details to stderr: what is read and opened, and how.
+    #[arg(long, global = true)]
+    verbose: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -88,6 +91,9 @@ pub fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(code) => return code,
     };
+    if arguments.verbose {
+        tell_details();
+    }
     let done = match arguments.command {
         Command::Create(command) => command.run(),
         Command::Serve(command) => command.run(Mode::Run),
@@ -136,6 +142,7 @@ fn of_sizes(error: CreateError) -> anyhow::Error {
 /// A configuration from a file, and the text of the file.
 fn read_config(path: &Path) -> Result<(Config, String), BadInput> {
     let wrong = |error: &dyn std::fmt::Display| BadInput(format!("{}: {error}", path.display()));
+    detail(|| format!("reads {}", path.display()));
     let text = read_text(path).map_err(|error| wrong(&error))?;
     let config = Config::from_toml(&text).map_err(|error| wrong(&error))?;
     Ok((config, text))

@@ -121,3 +121,18 @@ fn bad_input_is_told_before_volumes_are_opened() {
     let says = refused(&devices, &[&config]);
     assert!(says.contains("the volume has 1 device"), "{says}");
 }
+
+/// `wattio` and `wattiod` have it with any command.
+#[test]
+fn details_are_told_where_they_are_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("garbage");
+    std::fs::write(&path, [7; 8192]).unwrap();
+    for (words, is_told) in [(&["--verbose"][..], true), (&[], false)] {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_wattio-target"));
+        let output = program.arg("check").arg(&path).args(words).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        let opened = format!("wattio-target: opened {} to look at it, ", path.display());
+        assert_eq!(told.contains(&opened), is_told, "{told}");
+    }
+}
