@@ -92,7 +92,8 @@ _NO_PARQUET = re.compile(r"No magic bytes|too small to be a Parquet file")
 def _of_duckdb(message: str) -> str:
     """What DuckDB says, without the kind of its error and the lines about the query."""
     if _NO_PARQUET.search(message):
-        return "is not a Parquet file, or was cut"
+        named = re.search(r"[Ff]ile '([^']*)'", message)
+        return f"{named[1] if named else 'it'} is not a Parquet file, or was cut"
     return re.sub(r"^[\w ]+ Error: ", "", message.splitlines()[0])
 
 
