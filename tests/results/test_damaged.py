@@ -6,12 +6,15 @@ import copy
 import json
 import random
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 import wattio
+from governor import governed_fake
 from measuring import made_folder
 from wattio import cli
 from wattio.errors import WattioError
@@ -165,23 +168,164 @@ def test_keys_that_are_missing_or_of_a_wrong_type_are_told_with_their_file(
         content, done = damaged(json.loads(path.read_text(encoding="utf-8")), draw)
         path.write_text(json.dumps(content), encoding="utf-8")
         capsys.readouterr()
-        if command == "open":
-            try:
-                found = wattio.open(folder)
-                assert found.summary is not None
-                assert found.figures is not None
-            except WattioError as error:
-                code, err = 2, f"{error}\n"
-            else:
-                code, err = 0, ""
+        assert_told(command, folder, f"{path.name}: {done}", capsys)
+
+
+def assert_told(
+    command: str, folder: Path, done: str, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, str]:
+    """Whether a command does its work, or says in one line what is wrong; its code and words."""
+    capsys.readouterr()
+    if command == "open":
+        try:
+            found = wattio.open(folder)
+            assert found.summary is not None
+            assert all(found.table(name) is not None for name in found.tables())
+        except WattioError as error:
+            code, err = 2, f"{error}\n"
         else:
-            places_of = [folder, folder] if command == "compare" else [folder]
-            ended = called(command, *places_of)
-            code = ended if isinstance(ended, int) else 0
-            err = capsys.readouterr().err
-        shown = f"{path.name}: {done}: {err}"
-        assert code in (0, 1, 2), shown
-        assert "internal error" not in err, shown
-        if code == 2:
-            assert err.count("\n") == 1, shown
-            assert str(folder) in err, shown
+            code, err = 0, ""
+    else:
+        places_of = [folder, folder] if command == "compare" else [folder]
+        ended = called(command, *places_of)
+        code = ended if isinstance(ended, int) else 0
+        err = capsys.readouterr().err
+    shown = f"{done}: {err}"
+    assert code in (0, 1, 2), shown
+    assert "internal error" not in err, shown
+    if code == 2:
+        assert err.count("\n") == 1, shown
+        assert str(folder) in err, shown
+    return code, err
+
+
+TABLES = ("runs", "iterations", "phases", "verdicts", "metrics")
+
+
+def changed(folder: Path, statement: str) -> None:
+    """Do something to a catalog that wattio does not."""
+    with sqlite3.connect(folder / "catalog.sqlite", isolation_level=None) as connection:
+        connection.execute("PRAGMA foreign_keys = OFF")
+        connection.execute(statement)
+    connection.close()
+
+
+def damages(catalog: Path) -> list[str]:
+    """Statements that each take one thing from a catalog: a table, a column, a row, a metric."""
+    found = []
+    with sqlite3.connect(catalog) as connection:
+        for table in TABLES:
+            found += [f"DROP TABLE {table}", f"DELETE FROM {table}"]
+            columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+            found += [f"ALTER TABLE {table} RENAME COLUMN {name} TO gone" for name in columns]
+            rows = connection.execute(f"SELECT rowid FROM {table}").fetchall()
+            found += [f"DELETE FROM {table} WHERE rowid = {row}" for (row,) in rows[:3]]
+        for (name,) in connection.execute("SELECT DISTINCT name FROM metrics"):
+            found.append(f"DELETE FROM metrics WHERE name = '{name}'")
+        for column in ("settings", "facts"):
+            for text in ("", "[]", "{}", '{"policy": 7}', '{"plf": "x"}', '{"policy": "x"}'):
+                found.append(f"UPDATE runs SET {column} = '{text}'")
+    connection.close()
+    return found
+
+
+@pytest.fixture(scope="module")
+def results(whole: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A result of each kind; what a daemon left has its catalog derived."""
+    rows = governed_fake.windows(60)
+    governed = governed_fake.write(tmp_path_factory.mktemp("governed") / "r", rows)
+    assert not called("report", governed)
+    return {**whole, "governed": governed}
+
+
+@pytest.mark.parametrize(
+    ("kind", "statement", "said"),
+    [
+        ("tiny", "DELETE FROM verdicts", "table verdicts: has none of iteration "),
+        ("tiny", "DELETE FROM metrics", "table metrics: has none of iteration "),
+        ("tiny", "DELETE FROM metrics WHERE name = 'power_w_mean'", '): has no "power_w_mean": '),
+        ("tiny", "DELETE FROM metrics WHERE name = 'energy_rest_j'", '): has no "energy_rest_j": '),
+        ("tiny", "DELETE FROM runs", 'table runs: has no "a/'),
+        ("tiny", "DELETE FROM iterations", "table iterations: has no "),
+        ("tiny", "UPDATE runs SET facts = '{}'", 'table runs: facts of a/native: has no "policy"'),
+        ("tiny", "UPDATE verdicts SET verdict = 'x'", "allowed: VALID, WARN, INVALID"),
+        ("tiny", "UPDATE runs SET subject = 'b'", '"a/native" is of subject and condition "b/'),
+        ("tiny", "DROP TABLE phases", "cannot be read: no such table: phases"),
+        ("fleet", "DELETE FROM verdicts", "table verdicts: has none of iteration "),
+        ("made", "DELETE FROM phases", 'table phases: has no "'),
+        ("made", "UPDATE runs SET system = 'b'", 'is of the system "b"; those of the study are'),
+        ("governed", "DELETE FROM verdicts", "table verdicts: has none of iteration "),
+    ],
+)
+def test_what_a_catalog_lacks_is_told_with_its_table(
+    kind: str,
+    statement: str,
+    said: str,
+    results: dict[str, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Rows that were deleted were an internal error: KeyError and an identity."""
+    folder = tmp_path / "r"
+    shutil.copytree(results[kind], folder)
+    changed(folder, statement)
+    code, err = assert_told("report", folder, statement, capsys)
+    assert code == 2
+    assert f"{folder / 'catalog.sqlite'}: " in err
+    assert said in err
+
+
+@pytest.mark.parametrize("command", ["report", "recompute", "compare", "open"])
+@pytest.mark.parametrize("kind", ["tiny", "fleet", "made", "governed"])
+def test_whatever_is_taken_from_a_catalog_is_told_in_one_line(
+    command: str,
+    kind: str,
+    results: dict[str, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    draw = random.Random(f"{command} {kind}")
+    for number, statement in enumerate(
+        draw.sample(damages(results[kind] / "catalog.sqlite"), 2 * DAMAGED)
+    ):
+        folder = tmp_path / str(number) / "r"
+        shutil.copytree(results[kind], folder)
+        changed(folder, statement)
+        if command == "compare" and kind == "governed":
+            return  # It is not compared at all.
+        assert_told(command, folder, statement, capsys)
+
+
+def test_a_fleet_without_its_reference_is_told(
+    whole: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "r"
+    shutil.copytree(whole["fleet"], folder)
+    changed(folder, """UPDATE runs SET facts = '{"policy": "x", "plf": 0.1}'""")
+    code, err = assert_told("recompute", folder, "no native", capsys)
+    assert (code, "table runs: has none of the policy native" in err) == (2, True), err
+
+
+@pytest.mark.parametrize(
+    ("taken", "said"),
+    [
+        ("* EXCLUDE (state) FROM '{}'", 'has no "state": the file is damaged'),
+        ("* FROM '{}' LIMIT 0", "holds no window: the file is damaged"),
+    ],
+)
+def test_what_samples_lack_is_told_with_their_file(
+    taken: str,
+    said: str,
+    whole: dict[str, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = tmp_path / "r"
+    shutil.copytree(whole["tiny"], folder)
+    for path in sorted((folder / "samples").glob("*.parquet")):
+        beside = tmp_path / path.name
+        duckdb.sql(f"COPY (SELECT {taken.format(path)}) TO '{beside}' (FORMAT parquet)")
+        beside.replace(path)
+    code, err = assert_told("report", folder, taken, capsys)
+    assert (code, said in err) == (2, True), err
+    assert f"{folder}/samples/" in err

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 from wattio.errors import ResultError
 from wattio.results.catalog import Catalog
-from wattio.results.runs import Metrics, Recorded, Run, Setting, Verdict
+from wattio.results.runs import Metrics, Phase, Recorded, Run, Setting, Verdict
 
 RUN = Run("load", "server", "label", {}, {"policy": "p", "plf": 0.2})
-PHASES = ("idle", "write")
+NAMES = ("idle", "write")
+PHASES = [Phase(name, *[at] * 4) for at, name in enumerate(NAMES)]
 
 
 def ended(number: int) -> Recorded:
-    metrics: dict[str, Metrics] = {phase: {"energy_j": (float(number), "J")} for phase in PHASES}
+    metrics: dict[str, Metrics] = {phase: {"energy_j": (float(number), "J")} for phase in NAMES}
     return Recorded(f"iteration{number}", RUN, 1, number, number, (Verdict("VALID", ""),), metrics)
 
 
@@ -25,7 +26,7 @@ def ended(number: int) -> Recorded:
 def writer(tmp_path: Path) -> Iterator[Catalog]:
     catalog = Catalog(tmp_path / "catalog.sqlite")
     catalog.add_runs([RUN])
-    catalog.add(ended(0), [], "measurement")
+    catalog.add(ended(0), PHASES, "measurement")
     yield catalog
     catalog.close()
 
@@ -40,7 +41,7 @@ def test_what_is_read_is_of_one_moment(
     def add(statement: str) -> None:
         if statement.startswith("SELECT"):
             added.append(len(added))
-            writer.add(ended(added[-1]), [], "measurement")
+            writer.add(ended(added[-1]), PHASES, "measurement")
 
     def watched(path: Path, isolation_level: None) -> sqlite3.Connection:
         connection = connect(path, isolation_level=isolation_level)
@@ -60,7 +61,6 @@ def test_what_is_read_is_of_one_moment(
 @pytest.mark.parametrize(
     ("verdicts", "usable"),
     [
-        ([], True),
         ([Verdict("VALID", "x")], True),
         ([Verdict("WARN", "x"), Verdict("WARN", "y")], True),
         ([Verdict("WARN", "x"), Verdict("INVALID", "y")], False),
@@ -70,7 +70,7 @@ def test_what_is_usable_is_told_without_reading_all(
     writer: Catalog, verdicts: list[Verdict], usable: bool
 ) -> None:
     item = replace(ended(1), verdicts=tuple(verdicts))
-    writer.add(item, [], "measurement")
+    writer.add(item, PHASES, "measurement")
     assert writer.usable() == {"iteration0": ended(0).usable, item.identity: usable}
     assert item.usable is usable
 
@@ -80,7 +80,7 @@ def test_closing_leaves_the_log_to_one_who_still_reads(tmp_path: Path, writer: C
     reading.execute("BEGIN")
     assert reading.execute("SELECT count(*) FROM iterations").fetchone() == (1,)
     other = Catalog(tmp_path / "catalog.sqlite")
-    other.add(ended(1), [], "measurement")
+    other.add(ended(1), PHASES, "measurement")
     other.close()
     assert reading.execute("SELECT count(*) FROM iterations").fetchone() == (1,)
     reading.close()

@@ -2,7 +2,8 @@
 
 An iteration becomes part of the catalog in one transaction, when it has ended; whatever kills the
 process before leaves no trace of it here. Catalogs of version 0.1 are converted as they are opened;
-those in a folder that cannot be written are read, and converted in memory.
+those in a folder that cannot be written are read, and converted in memory. What the tables of one
+lack is said as damage, with the table: what is read here is whole, or raises ResultError.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NoReturn
+
+from pydantic import TypeAdapter
 
 from wattio.errors import ResultError
 from wattio.results import conversion
-from wattio.results.runs import WHOLE, Metrics, Phase, Recorded, Run, Verdict
+from wattio.results.kept import Kept, Shape, checked
+from wattio.results.runs import WHOLE, Metrics, Phase, Recorded, Run, Setting, Verdict
 
 FORMAT = 2
 """Version of the tables below, as `PRAGMA user_version` has it; version 0.1 wrote none."""
@@ -41,6 +46,20 @@ CREATE TABLE IF NOT EXISTS metrics (
     iteration TEXT NOT NULL REFERENCES iterations, phase TEXT NOT NULL, name TEXT NOT NULL,
     value REAL NOT NULL, unit TEXT NOT NULL, PRIMARY KEY (iteration, phase, name)) STRICT;
 """
+
+VERDICTS = ("VALID", "WARN", "INVALID")
+
+
+class _Facts(Shape):
+    """What is read of a run's facts, where it is there."""
+
+    policy: str = ""
+    plf: float = 0.0
+    sweep_setting: str = ""
+
+
+_FACTS = TypeAdapter(_Facts)
+_SETTINGS = TypeAdapter(dict[str, Setting])
 
 
 class Catalog:
@@ -113,69 +132,138 @@ class Catalog:
 
     def query(self, sql: str) -> tuple[list[str], list[tuple[object, ...]]]:
         """The names of a query's columns, and its rows. Raises ResultError where it fails."""
-        try:
+        with self._reading():
             found = self._connection.execute(sql)
             return [item[0] for item in found.description], found.fetchall()
-        except sqlite3.Error as error:
-            raise ResultError(f"{self._path}: cannot be read: {error}") from error
 
     def phases(self, identity: str) -> list[Phase]:
         """The phases of an iteration, in their order."""
-        rows = self._connection.execute(
-            "SELECT name, start_utc_ns, end_utc_ns, start_monotonic_ns, end_monotonic_ns"
-            " FROM phases WHERE iteration = ? ORDER BY start_monotonic_ns",
-            (identity,),
-        )
-        return [Phase(*row) for row in rows]
+        with self._reading():
+            rows = self._connection.execute(
+                "SELECT name, start_utc_ns, end_utc_ns, start_monotonic_ns, end_monotonic_ns"
+                " FROM phases WHERE iteration = ? ORDER BY start_monotonic_ns",
+                (identity,),
+            )
+            return [Phase(*row) for row in rows]
 
     def done(self) -> set[str]:
         """Identities of the iterations that are there."""
-        return {row[0] for row in self._connection.execute("SELECT iteration FROM iterations")}
+        with self._reading():
+            return {row[0] for row in self._connection.execute("SELECT iteration FROM iterations")}
 
     def usable(self) -> dict[str, bool]:
         """Of the iterations that are there, by identity, whether means may be taken over them."""
-        rows = self._connection.execute(
-            "SELECT iteration, coalesce(max(verdict = 'INVALID'), 0) FROM iterations"
-            " LEFT JOIN verdicts USING (iteration) GROUP BY iteration"
-        )
-        return {key: not invalid for key, invalid in rows}
+        with self._reading():
+            rows = self._connection.execute(
+                "SELECT iteration, run, coalesce(max(verdict = 'INVALID'), -1) FROM iterations"
+                " LEFT JOIN verdicts USING (iteration) GROUP BY iteration"
+            ).fetchall()
+        for key, run, invalid in rows:
+            if invalid < 0:
+                self._unjudged(key, run)
+        return {key: not invalid for key, _, invalid in rows}
 
     def iterations(self) -> list[Recorded]:
         """Every iteration, in the order of the study's runs, then by seed and repetition."""
-        with _transaction(self._connection, "BEGIN"):
-            # One state of the catalog, also while a study goes on to write to it.
+        # One state of the catalog, also while a study goes on to write to it.
+        with self._reading(), _transaction(self._connection, "BEGIN"):
             return self._iterations()
 
     def _iterations(self) -> list[Recorded]:
-        runs = {
-            name: Run(subject, system, condition, json.loads(settings), json.loads(facts))
-            for name, subject, system, condition, settings, facts in self._connection.execute(
-                "SELECT run, subject, system, condition, settings, facts FROM runs"
-            )
-        }
-        metrics: dict[str, dict[str, Metrics]] = {}
-        for key, phase, name, value, unit in self._connection.execute(
-            "SELECT metrics.* FROM metrics LEFT JOIN phases"
-            " ON phases.iteration = metrics.iteration AND phases.name = metrics.phase"
-            " ORDER BY metrics.iteration, start_monotonic_ns, metrics.phase, metrics.name"
-        ):
-            metrics.setdefault(key, {}).setdefault(phase, {})[name] = (value, unit)
-        verdicts: dict[str, list[Verdict]] = {}
-        for key, verdict, reason in self._connection.execute(
-            "SELECT * FROM verdicts ORDER BY iteration, reason"
-        ):
-            verdicts.setdefault(key, []).append(Verdict(verdict, reason))
+        runs = self._runs()
         rows = self._connection.execute(
             "SELECT iteration, run, seed, repetition, derived_seed, attempt FROM iterations"
-            " JOIN runs USING (run) ORDER BY position, seed, repetition, attempt"
-        )
-        return [
+            " LEFT JOIN runs USING (run) ORDER BY position, seed, repetition, attempt"
+        ).fetchall()
+        known = {key: run for key, run, *_ in rows}
+        for key, run in known.items():
+            if run not in runs:
+                self._damaged("runs", f'has no "{run}", which iteration {key} is of')
+        metrics, verdicts = self._metrics(known), self._verdicts(known)
+        found = [
             Recorded(
                 *(key, runs[run], seed, again, derived),
                 *(tuple(verdicts[key]), metrics.get(key, {}), attempt),
             )
             for key, run, seed, again, derived, attempt in rows
         ]
+        for item in found:
+            if item.usable and not item.by_phase:
+                self._damaged("metrics", f"has none of iteration {item.identity} ({item.name})")
+        return found
+
+    def _runs(self) -> dict[str, Run]:
+        found = {}
+        for name, subject, system, condition, *texts in self._connection.execute(
+            "SELECT run, subject, system, condition, settings, facts FROM runs"
+        ):
+            tables = []
+            for part, text in zip(("settings", "facts"), texts, strict=True):
+                place = self._place("runs", f"{part} of {name}")
+                table = checked(place, text, _SETTINGS)
+                tables.append(Kept(place, table))
+            checked(place, texts[1], _FACTS)
+            settings, facts = tables
+            found[name] = run = Run(subject, system, condition, settings, facts)
+            if run.name != name:
+                self._damaged("runs", f'"{name}" is of subject and condition "{run.name}"')
+        return found
+
+    def _metrics(self, known: Mapping[str, str]) -> dict[str, Kept]:
+        found: dict[str, dict[str, Metrics]] = {}
+        for key, phase, name, value, unit, start in self._connection.execute(
+            "SELECT metrics.iteration, metrics.phase, metrics.name, value, unit, start_monotonic_ns"
+            " FROM metrics LEFT JOIN phases"
+            " ON phases.iteration = metrics.iteration AND phases.name = metrics.phase"
+            " ORDER BY metrics.iteration, start_monotonic_ns, metrics.phase, metrics.name"
+        ):
+            if start is None and phase != WHOLE:
+                self._damaged(
+                    "phases", f'has no "{phase}" of iteration {key}, of which are metrics'
+                )
+            found.setdefault(key, {}).setdefault(phase, {})[name] = (value, unit)
+        self._all_known("metrics", found, known)
+        return {
+            key: Kept(self._place("metrics", f"iteration {key} ({known[key]})"), by_phase)
+            for key, by_phase in found.items()
+        }
+
+    def _verdicts(self, known: Mapping[str, str]) -> dict[str, list[Verdict]]:
+        found: dict[str, list[Verdict]] = {}
+        for key, verdict, reason in self._connection.execute(
+            "SELECT iteration, verdict, reason FROM verdicts ORDER BY iteration, reason"
+        ):
+            if verdict not in VERDICTS:
+                told = f'"{verdict}" of iteration {key} is no verdict; allowed: '
+                self._damaged("verdicts", told + ", ".join(VERDICTS))
+            found.setdefault(key, []).append(Verdict(verdict, reason))
+        self._all_known("verdicts", found, known)
+        for key, run in known.items():
+            if key not in found:
+                self._unjudged(key, run)
+        return found
+
+    def _unjudged(self, key: str, run: str) -> NoReturn:
+        self._damaged("verdicts", f"has none of iteration {key} ({run})")
+
+    def _all_known(self, table: str, found: Iterable[str], known: Mapping[str, str]) -> None:
+        for key in found:
+            if key not in known:
+                self._damaged("iterations", f'has no "{key}", of which are {table}')
+
+    def _place(self, table: str, row: str) -> str:
+        return f"{self._path}: table {table}: {row}"
+
+    def _damaged(self, table: str, lack: str) -> NoReturn:
+        raise ResultError(f"{self._path}: table {table}: {lack}: the file is damaged")
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """What SQLite says of a table that cannot be read names the file. Raises ResultError."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise ResultError(f"{self._path}: cannot be read: {error}") from error
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -27,12 +27,16 @@ class Shape(BaseModel):
 class Kept(dict[str, Any]):
     """What a file says, and tables within it; a key that it lacks is said as damage."""
 
-    def __init__(self, path: Path, content: Mapping[str, Any], place: Place = ()) -> None:
-        """Keep a table; `place` is where it stands in the file."""
+    def __init__(self, path: Path | str, content: Mapping[str, Any], place: Place = ()) -> None:
+        """Keep a table; `place` is where it stands in the file, which may have its own parts."""
         super().__init__(
             (key, _within(path, value, (*place, key))) for key, value in content.items()
         )
         self._path, self._place = path, place
+
+    def like(self, content: Mapping[str, Any]) -> Kept:
+        """What was derived from this table, which lacks what that lacks."""
+        return Kept(self._path, content, self._place)
 
     def __missing__(self, key: str) -> NoReturn:
         """Raise ResultError."""
@@ -40,7 +44,7 @@ class Kept(dict[str, Any]):
             f'{self._path}: has no "{spell((*self._place, key))}": the file is damaged'
         )
 
-    def __reduce__(self) -> tuple[type[Kept], tuple[Path, dict[str, Any], Place]]:
+    def __reduce__(self) -> tuple[type[Kept], tuple[Path | str, dict[str, Any], Place]]:
         """As pickle and copy take it."""
         return Kept, (self._path, dict(self), self._place)
 
@@ -50,7 +54,7 @@ def numbers(names: Iterable[str]) -> dict[str, Any]:
     return {name: (float | None, None) for name in names}
 
 
-def _within(path: Path, value: Any, place: Place) -> Any:  # noqa: ANN401 (of JSON)
+def _within(path: Path | str, value: Any, place: Place) -> Any:  # noqa: ANN401 (of JSON)
     if isinstance(value, dict):
         return Kept(path, value, place)
     if isinstance(value, list):
@@ -58,7 +62,7 @@ def _within(path: Path, value: Any, place: Place) -> Any:  # noqa: ANN401 (of JS
     return value
 
 
-def checked(path: Path, text: str | bytes, shape: TypeAdapter[Found]) -> Found:
+def checked(path: Path | str, text: str | bytes, shape: TypeAdapter[Found]) -> Found:
     """A JSON document in its shape. Raises ResultError that names file and key."""
     try:
         return shape.validate_json(text, strict=True)
@@ -66,7 +70,7 @@ def checked(path: Path, text: str | bytes, shape: TypeAdapter[Found]) -> Found:
         raise ResultError(f"{path}: {_told(error)}: the file is damaged") from None
 
 
-def check(path: Path, content: Mapping[str, Any], shape: type[Shape]) -> None:
+def check(path: Path | str, content: Mapping[str, Any], shape: type[Shape]) -> None:
     """Check a document that was read. Raises ResultError that names file and key."""
     try:
         shape.model_validate(content)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from wattio.analysis.histogram import WindowHistograms
 from wattio.errors import ResultError, storage_reason
 from wattio.files.whole import whole_file
+from wattio.results.kept import Kept
 
 Windows = dict[str, NDArray[np.float64]]
 
@@ -87,9 +88,12 @@ def read(path: Path) -> tuple[Windows, WindowHistograms]:
             ).fetchnumpy()
     except (duckdb.Error, OSError, KeyError) as error:
         raise ResultError(f"{path}: cannot be read: {storage_reason(error) or error}") from error
+    if not len(lengths):
+        raise ResultError(f"{path}: holds no window: the file is damaged")
     offsets = np.concatenate([[0], np.cumsum(np.asarray(lengths))]).astype(np.uint64)
     edge = np.asarray(flat["edge"], dtype=np.float64)
-    return windows, WindowHistograms(offsets, edge, np.asarray(flat["amount"], dtype=np.uint64))
+    count = np.asarray(flat["amount"], dtype=np.uint64)
+    return Kept(path, windows), WindowHistograms(offsets, edge, count)
 
 
 def _nullable(column: str, values: NDArray[Any]) -> str:

@@ -13,6 +13,7 @@ from wattio.analysis import statistics
 from wattio.analysis.ranged import Ranged
 from wattio.analysis.statistics import Interval
 from wattio.results import modelled_values
+from wattio.results.kept import Kept
 from wattio.results.runs import WHOLE, Metrics, Recorded, Run
 
 RATIO = "relative_"
@@ -98,7 +99,10 @@ def rows(iterations: Sequence[Recorded]) -> list[Row]:
         phases = dict.fromkeys(phase for item in group for phase in item.by_phase)
         for phase in phases:
             parts = [item.by_phase[phase] for item in used if phase in item.by_phase]
-            found.append(Row(group[0].run, phase, *counts, estimates(parts)))
+            means = estimates(parts)
+            if parts and isinstance(parts[0], Kept):
+                means = parts[0].like(means)
+            found.append(Row(group[0].run, phase, *counts, means))
         if not phases:
             found.append(Row(group[0].run, WHOLE, *counts, {}))
     return found

@@ -29,7 +29,7 @@ from wattio.files.whole import whole_file
 from wattio.kinds.fleet.plan import Batch
 from wattio.kinds.fleet.schema import KIND, FleetStudy
 from wattio.results.folder import ResultFolder, write_json
-from wattio.results.kept import Shape, numbers
+from wattio.results.kept import Kept, Shape, numbers
 
 Columns = dict[str, NDArray[np.float64]]
 """Columns over the servers of a fleet, in the order of their numbers; NaN where there is none."""
@@ -149,7 +149,8 @@ class FleetFolder(ResultFolder):
         except duckdb.Error as error:
             said = storage_reason(error)
             raise ResultError(f"{self.path}: samples cannot be read: {said}") from error
-        return {name: np.asarray(column, dtype=np.float64) for name, column in found.items()}
+        columns = {name: np.asarray(column, dtype=np.float64) for name, column in found.items()}
+        return Kept(self.path / "samples", columns)
 
 
 def load_json(text: str) -> dict[str, Any]:

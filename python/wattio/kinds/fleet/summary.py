@@ -53,7 +53,7 @@ class Policy:
 def policies(folder: FleetFolder) -> list[Policy]:
     """Every policy of a fleet that is complete, in the study's order. Raises ResultError."""
     wholes = [item for item in folder.iterations() if item.identity == whole_identity(item.run)]
-    tables = {item.run.condition: folder.columns(item.run.condition) for item in wholes}
+    tables = {item.run.condition: _columns(folder, item.run.condition) for item in wholes}
     native = next((item.run.condition for item in wholes if item.run.policy == REFERENCE), None)
     if native is None:
         raise ResultError(
@@ -63,6 +63,17 @@ def policies(folder: FleetFolder) -> list[Policy]:
         Policy(item.run, tables[item.run.condition], tables[native], item.metrics)
         for item in wholes
     ]
+
+
+def _columns(folder: FleetFolder, label: str) -> Columns:
+    """The servers of a whole fleet under a policy. Raises ResultError where some are lacking."""
+    columns, count = folder.columns(label), len(folder.inputs()["members"])
+    if columns and len(columns["server"]) != count:
+        raise ResultError(
+            f"{folder.path}/samples: hold {len(columns['server'])} servers under {label}, not"
+            f" {count}: a file is damaged"
+        )
+    return columns
 
 
 def whole_identity(run: Run) -> str:
@@ -91,8 +102,13 @@ def derive(folder: FleetFolder, runs: Mapping[str, Run]) -> dict[str, Metrics]:
     """The metrics of the fleet under each policy, from the samples."""
     study = folder.study()
     members = folder.inputs()["members"]
-    tables = {label: folder.columns(label) for label in runs}
-    native = next(tables[label] for label, run in runs.items() if run.policy == REFERENCE)
+    tables = {label: _columns(folder, label) for label in runs}
+    native = next((tables[label] for label, run in runs.items() if run.policy == REFERENCE), None)
+    if native is None:
+        raise ResultError(
+            f"{folder.path / 'catalog.sqlite'}: table runs: has none of the policy {REFERENCE}:"
+            " the file is damaged"
+        )
     found = {}
     for label, columns in tables.items():
         metrics = _power(columns, native, study)

@@ -151,6 +151,13 @@ def gather(path: Path) -> Measured:
     folder = MeasurementFolder(path)
     book = Rulebook.of_folder(folder)
     iterations, records = _read(folder)
+    systems = [entry.name for entry in book.study.system]
+    for item in iterations:
+        if item.run.system not in systems:
+            raise ResultError(
+                f"{path / 'catalog.sqlite'}: table runs: {item.run.name} is of the system"
+                f' "{item.run.system}"; those of the study are {", ".join(systems)}'
+            )
     order = _Order(book.study, iterations, records)
     found = order.sorted(rows(iterations))
     idle = [row for row in found if row.run.subject == IDLE]

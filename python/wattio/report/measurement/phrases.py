@@ -152,7 +152,7 @@ def _least_energy(phase: PhasePart, found: Measured) -> str:
     seen = [
         comparison.rows
         for comparison in phase.comparisons
-        if all(has_samples(row, found) for row in comparison.rows)
+        if all(has_samples(row, found) and row.get("energy_j") for row in comparison.rows)
     ]
     unclear = [text for rows in seen if (text := _energy_contest(phase, rows).estimate_says())]
     if unclear:
