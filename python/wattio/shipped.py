@@ -36,6 +36,15 @@ def examples() -> dict[str, tuple[Path, ...]]:
     return found
 
 
+def named_studies() -> dict[str, Path]:
+    """Each study file that is shipped, by what `wattio run` takes: pacer, two-clusters/arm.toml."""
+    return {
+        name if file.name == "study.toml" else f"{name}/{file.name}": file
+        for name, files in examples().items()
+        for file in files
+    }
+
+
 def traces() -> dict[str, Path]:
     """Each trace that is shipped, by its name."""
     return {path.stem: path for path in sorted(TRACES.glob(f"*{TRACE_SUFFIX}"))}
@@ -68,12 +77,13 @@ def study_file(path: str | os.PathLike[str]) -> Path:
     if named is not None and found.is_dir() and not (found / "study.toml").exists():
         found = named
     if not found.exists() and found.suffix != ".toml":
-        known = ", ".join(studies())
+        known = ", ".join(named_studies())
         raise InputError(f"{path}: there is no such file or folder; studies by name are {known}")
     if not found.is_dir():
         return found
     if not (found / "study.toml").exists() and (others := _studies_in(found)):
-        raise InputError(f"{path}: has no study.toml; name one of its files: {', '.join(others)}")
+        named_so = ", ".join(f"{path}/{other}" for other in others)
+        raise InputError(f"{path}: has no study.toml; name one of its files: {named_so}")
     return found / "study.toml"
 
 

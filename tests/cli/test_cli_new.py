@@ -47,8 +47,12 @@ def test_every_folder_of_studies_is_an_example(capsys: pytest.CaptureFixture[str
     folders = {path.name for path in shipped.STUDIES.iterdir() if path.is_dir()}
     assert shipped.examples().keys() == folders
     assert called("new", "study", "--list") == 0
-    told = capsys.readouterr().out
-    assert {line.split()[0] for line in told.splitlines()} == folders
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert len(set(names)) == len(names)
+    assert {name.partition("/")[0] for name in names} == folders
+    # What is listed is what `wattio run` takes; one of two was listed twice, by no such name.
+    for name in names:
+        assert b"[study]" in shipped.study_file(name).read_bytes()
 
 
 def test_nothing_is_overwritten(capsys: pytest.CaptureFixture[str]) -> None:

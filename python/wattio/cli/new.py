@@ -55,10 +55,9 @@ def study(
         Show the examples and what each asks.
     """
     if listing:
-        for known, several in shipped.examples().items():
-            for file in several:
-                head = document.read(file).content["study"]
-                output.say(f"{known:17} {head['kind']:12} {head['description']}")
+        for known, file in shipped.named_studies().items():
+            head = document.read(file).content["study"]
+            output.say(f"{known:21} {head['kind']:12} {head['description']}")
         return 0
     files = shipped.examples().get(source)
     if files is None:
