@@ -46,7 +46,9 @@ def page(tmp_path: Path) -> str:
     look = plots.strokes(["native"])[0]
     lines: list[plots.Line] = [("native", look, x, 2 * x)]
     saving = plots.Band("saving", "#56B4E9", 0.2, [(20.0, 40.0), (60.0, 80.0)])
-    panels = (plots.panel("time (s)", "power (W)", lines, stepped=True, bands=[saving]),)
+    panels = (
+        plots.panel("time (s)", "power (W)", lines, stepped=True, bands=[saving], marks=True),
+    )
     with plots.styled():
         canvas, (axis,) = plots.figure(plots.WIDTH, 3)
         axis.plot(x, 2 * x)
@@ -88,6 +90,8 @@ def test_values_under_the_mouse_and_back_to_the_still_figure(page: str, browser:
     browser.evaluate(f"{button}.click()")
     browser.wait("document.querySelectorAll('canvas').length === 1")
     assert browser.evaluate(still) == 0
+    # The legend has line and mark of the one curve, as the still figure.
+    assert browser.evaluate("document.querySelectorAll('.u-marker path + polygon').length") == 1
     box = "document.querySelector('.u-over').getBoundingClientRect()"
     left, top, width = browser.evaluate(f"(({{left, top, width}}) => [left, top, width])({box})")
     browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=left + width / 2, y=top + 50)

@@ -23,7 +23,7 @@ from wattio.errors import ResultError
 from wattio.files import document
 from wattio.kinds.simulation import execute, metrics, recompute
 from wattio.kinds.simulation.folder import SimulationFolder
-from wattio.report import make
+from wattio.report import make, plots
 from wattio.report.plots import POINTS, STATES
 from wattio.report.simulation import gather, phrases
 from wattio.results import summary
@@ -157,11 +157,29 @@ def test_headline_says_it_plainly(result: SimulationFolder) -> None:
     assert "outside its 20" in phrases.others(part)
 
 
+def test_what_leaves_the_top_of_a_figure_is_told() -> None:
+    """Of the axis that the figure to be looked into has, too."""
+    with plots.styled():
+        _, (axis, other) = plots.figure(plots.WIDTH, 3, panels=2)
+        values = np.array([300.0] * 99 + [4000.0])
+        assert plots.fit(axis, values, "latency").startswith("peaks up to 4")
+        assert plots.fit(other, values[:-1], "latency") == ""
+
+
 def test_states_are_shaded_in_the_figure_to_be_looked_into(page: str) -> None:
     """Its caption told of a shading that only the still figure had."""
     scripts = re.findall(r'<script type="application/json">(.*?)</script>', page, flags=re.S)
     power, latency = json.loads(scripts[0])
     assert power["bands"] == latency["bands"]
+    # So have marks, the bound and the cut axis: the still figure alone told of them.
+    marks = [one["marker"] for one in power["series"]]
+    assert all(marks)
+    assert len({json.dumps(mark) for mark in marks}) == len(marks)
+    bound = latency["series"][-1]
+    assert bound["label"] == "bound, native + 20\N{NO-BREAK SPACE}%"
+    assert "marker" not in bound
+    assert 0 <= latency["y_min"] < latency["y_max"]
+    assert (power["y_min"], power["y_max"], power["cut"]) == (None, None, "")
     assert [band["label"] for band in power["bands"]] == [name for name, *_ in STATES]
     stretches = sorted(end for band in power["bands"] for end in band["stretches"])
     # One behind the other, from the beginning to the end.
@@ -312,29 +330,49 @@ def test_savings_that_are_none_stand_in_brackets() -> None:
     assert "within its 20 % bound, with 50 % of the background work left undone." in text
 
 
+PLAIN = str.maketrans({"\N{NO-BREAK SPACE}": " ", "\N{NARROW NO-BREAK SPACE}": " "})
+
+
+def curve(policy: str, *powers_w: float, kept: float = 1.0) -> gather.Curve:
+    """A policy with so much power in each seed, of which native draws 100 W."""
+    none = np.empty(0)
+    run = Run("day", "small", policy, {}, {"policy": policy, "plf": 0.2})
+    mean_w = sum(powers_w) / len(powers_w)
+    metrics = row(
+        power_w_mean=mean_w,
+        saving_share=1 - mean_w / 100,
+        relative_latency_us_mean=1.1,
+        bound_latency_us_mean_ok=kept,
+    ).metrics
+    known = {(seed, 0): power_w for seed, power_w in enumerate(powers_w)}
+    edges = none, none, none, none.astype(int)
+    return gather.Curve(Row(run, "", 3, 0, 0, metrics), {}, 1.0, *edges, known)
+
+
 def test_the_headline_says_what_its_policy_cannot_be_told_from() -> None:
     """It crowned one, and what won told that it cannot be told from the other."""
-    none = np.empty(0)
-
-    def curve(policy: str, *powers_w: float) -> gather.Curve:
-        run = Run("day", "small", policy, {}, {"policy": policy, "plf": 0.2})
-        mean_w = sum(powers_w) / len(powers_w)
-        metrics = row(
-            power_w_mean=mean_w,
-            saving_share=1 - mean_w / 100,
-            relative_latency_us_mean=1.1,
-            bound_latency_us_mean_ok=1.0,
-        ).metrics
-        known = {(seed, 0): power_w for seed, power_w in enumerate(powers_w)}
-        edges = none, none, none, none.astype(int)
-        return gather.Curve(Row(run, "", 3, 0, 0, metrics), {}, 1.0, *edges, known)
-
     native, law = curve("native", 100.0, 101.0, 99.0), curve("pacer", 80.0, 81.0, 79.0)
     level, behind = curve("rubik", 80.1, 80.9, 79.0), curve("ondemand", 90.0, 91.0, 89.0)
     part = gather.LoadPart("day", "small", {}, [native, law, level, behind], [])
     assert phrases.headline(part).endswith(" Its power cannot be told from that of rubik.")
     part = gather.LoadPart("day", "small", {}, [native, law, behind], [])
     assert "cannot be told" not in phrases.headline(part)
+
+
+def test_the_headline_names_who_won_by_the_same_figures() -> None:
+    """It led with PACER, and what won told of another law that saves more."""
+    native, law = curve("native", 100.0, 101.0, 99.0), curve("pacer", 80.0, 81.0, 79.0)
+    best = curve("foresight", 70.0, 70.9, 69.0)
+    broken = curve("ondemand", 60.0, 61.0, 59.0, kept=0.0)
+    part = gather.LoadPart("day", "small", {}, [native, law, best, broken], [])
+    assert part.contest is not None
+    won = part.contest.sentence().translate(PLAIN)
+    assert won.startswith("day: foresight has the least power, 30.0 % less"), won
+    text = phrases.headline(part).translate(PLAIN)
+    assert text.startswith("On day (small), foresight would save 30.0 % of the power (100 to"), text
+    assert "pacer saves 20.0 %" in phrases.others(part).translate(PLAIN)
+    part = gather.LoadPart("day", "small", {}, [native, broken], [])
+    assert "ondemand would save (40.0 %)" in phrases.headline(part).translate(PLAIN)
 
 
 def test_a_year_on_the_console_is_that_of_the_page(result: SimulationFolder, page: str) -> None:

@@ -2,6 +2,7 @@
 "use strict";
 (() => {
   const HEIGHT = 260;
+  const MARK = 6;
   const narrow = matchMedia("screen and (max-width: 48rem)").matches;
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   // Black is the ink of the page, which is light in the dark.
@@ -41,6 +42,70 @@
     return line;
   }
 
+  // The marks by which curves are told apart without colours: some ten of each in what is shown.
+  function marks(plot, at, { marker, colour }) {
+    if (!marker || !plot.series[at].show) return;
+    const { min, max } = plot.scales.x;
+    const x = plot.data[0];
+    const shown = [...x.keys()].filter((index) => x[index] >= min && x[index] <= max && typeof plot.data[at][index] === "number");
+    const every = Math.max(1, Math.floor(shown.length / 10));
+    const size = MARK * devicePixelRatio;
+    const { ctx, bbox } = plot;
+    ctx.save();
+    ctx.fillStyle = ink(colour);
+    for (let place = 0; place < shown.length; place += every) {
+      const [left, top] = [plot.valToPos(x[shown[place]], "x", true), plot.valToPos(plot.data[at][shown[place]], "y", true)];
+      // Whole at the edge of the picture, and none beyond it.
+      if (top < bbox.top || top > bbox.top + bbox.height) continue;
+      ctx.beginPath();
+      for (const [right, up] of marker) ctx.lineTo(left + size * right, top - size * up);
+      ctx.fill();
+    }
+    ctx.restore();
+  }
+
+  // Two strokes across the y axis where it leaves something out, and what that is.
+  function cuts(plot, panel) {
+    if (panel.y_max === null) return;
+    const { ctx, bbox } = plot;
+    const one = devicePixelRatio;
+    const strokes = (height) => {
+      for (const shift of [-2, 2]) {
+        ctx.moveTo(bbox.left - 5 * one, height + (shift + 2) * one);
+        ctx.lineTo(bbox.left + 5 * one, height + (shift - 2) * one);
+      }
+    };
+    ctx.save();
+    ctx.strokeStyle = ctx.fillStyle = css("--ink");
+    ctx.lineWidth = 1.2 * one;
+    ctx.setLineDash([]);
+    ctx.beginPath();
+    if (plot.scales.y.min > 0) strokes(bbox.top + bbox.height - 5 * one);
+    if (panel.cut && plot.scales.y.max === panel.y_max) {
+      strokes(bbox.top + 5 * one);
+      ctx.textAlign = "right";
+      ctx.textBaseline = "top";
+      ctx.fillText(panel.cut, bbox.left + bbox.width - 4 * one, bbox.top + 4 * one);
+    }
+    ctx.stroke();
+    ctx.restore();
+  }
+
+  // A curve's line and mark for the legend, as in the still figure.
+  function sample({ colour, dashes, marker }) {
+    const name = "http://www.w3.org/2000/svg";
+    const svg = document.createElementNS(name, "svg");
+    const shape = (kind, values) => {
+      const one = document.createElementNS(name, kind);
+      for (const [key, value] of Object.entries(values)) one.setAttribute(key, value);
+      svg.append(one);
+    };
+    svg.setAttribute("viewBox", "0 0 28 12");
+    shape("path", { d: "M0 6H28", stroke: ink(colour), "stroke-width": 1.6, "stroke-dasharray": dashes.join(" ") });
+    if (marker) shape("polygon", { points: marker.map(([x, y]) => `${14 + MARK * x},${6 - MARK * y}`).join(" "), fill: ink(colour) });
+    return svg;
+  }
+
   function options(panel, width, key) {
     const axis = { stroke: () => css("--soft"), grid: { stroke: () => css("--line"), width: 1 }, ticks: { stroke: () => css("--line"), width: 1 } };
     const log = panel.log ? { distr: 3 } : {};
@@ -49,13 +114,18 @@
     const upTo = (plot, low, high) => {
       const { min, max } = plot.scales.x;
       const whole = min === null || (min <= ends[0] && max >= ends[1]);
-      const top = whole && panel.y_max !== null ? Math.min(high, panel.y_max) : high;
-      return [low, top > low ? top : low + 1];
+      if (whole && panel.y_max !== null) return [panel.y_min, panel.y_max];
+      return [low, high > low ? high : low + 1];
     };
     return {
       width,
       height: HEIGHT,
-      hooks: { drawClear: [(plot) => shade(plot, panel.bands)] },
+      hooks: {
+        drawClear: [(plot) => shade(plot, panel.bands)],
+        drawSeries: [(plot, at) => marks(plot, at, panel.series[at - 1] ?? {})],
+        draw: [(plot) => cuts(plot, panel)],
+      },
+      legend: { markers: { width: 0 } },
       cursor: { sync: { key }, drag: { x: true, y: false } },
       scales: { x: { time: false, ...log }, y: panel.log ? log : { range: upTo } },
       axes: [panel.x_label, panel.y_label].map((label, at) => ({ ...axis, label, size: at ? 70 : 46, values: (_, values) => values.map(tick) })),
@@ -94,6 +164,7 @@
           if (line.textContent !== told) place.append(line);
           told = line.textContent;
           const plot = new uPlot(options(panel, place.clientWidth, `figure-${number}`), data, place);
+          plot.root.querySelectorAll(".u-series .u-marker").forEach((mark, at) => at && mark.replaceChildren(sample(panel.series[at - 1])));
           new ResizeObserver(([{ contentRect }]) => plot.setSize({ width: contentRect.width, height: HEIGHT })).observe(place);
         }
       }

@@ -207,7 +207,7 @@ def write(target: Path, page: Page, name: str = "index.html") -> Path:
     return target / name
 
 
-PAGE_MAX = 1_990_000
+PAGE_MAX = 1_996_000
 """Most bytes of a page; figures that would make it larger come from beside it."""
 
 _FRAME_MAX = 1_000

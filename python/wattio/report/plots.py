@@ -15,6 +15,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.markers import MarkerStyle
 from numpy.typing import NDArray
 
 from wattio.report.phrases import LATENCY_UNITS, latency
@@ -47,8 +48,9 @@ class Band:
 class Panel:
     """Curves over one x axis that a page can look into: hover for values, zoom.
 
-    `series` has for each curve its label, colour, dashes, and a value or None for each x; `bands`
-    are shaded behind them.
+    `series` has for each curve its label, colour, dashes, the corners of its mark, and a value or
+    None for each x; `bands` are shaded behind them. All of x is shown from `y_min` to `y_max`
+    where they are given; `cut` says what leaves the top.
     """
 
     x_label: str
@@ -57,8 +59,10 @@ class Panel:
     series: list[dict[str, Any]]
     log: bool = False
     span_gaps: bool = False
+    y_min: float | None = None
     y_max: float | None = None
     bands: tuple[Band, ...] = ()
+    cut: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,10 +97,15 @@ def panel(
     *,
     log: bool = False,
     stepped: bool = False,
-    y_max: float | None = None,
+    y_ends: tuple[float, float] | None = None,
+    cut: str = "",
     bands: Sequence[Band] = (),
+    marks: bool = False,
 ) -> Panel:
-    """Curves put on one x axis, to five digits; NaN is a gap. Above `y_max` are single spikes."""
+    """Curves put on one x axis, to five digits; NaN is a gap.
+
+    With `marks` strokes have those of the still figure.
+    """
     x = np.unique(np.concatenate([line[2] for line in lines]))
     if log:
         x = x[x > 0]
@@ -108,6 +117,8 @@ def panel(
                  for value in values]  # fmt: skip
         colour, dashes = _look(look)
         entry = {"label": label, "colour": colour, "dashes": dashes, "stepped": stepped}
+        if marks and isinstance(look, Stroke):
+            entry["marker"] = _corners(look.marker)
         series.append(entry | {"values": shown})
     same = all(len(line[2]) == len(x) for line in lines)
     places = [_digits(at) for at in x.tolist()]
@@ -115,7 +126,18 @@ def panel(
         replace(band, stretches=[(_digits(start), _digits(end)) for start, end in band.stretches])
         for band in bands
     )
-    return Panel(x_label, y_label, places, series, log, not same, y_max, shaded)
+    low, high = y_ends or (None, None)
+    return Panel(x_label, y_label, places, series, log, not same, low, high, shaded, cut)
+
+
+def _corners(marker: str) -> list[list[float]]:
+    """The outline of a mark, in parts of its size; y points up. Of a circle, a few corners."""
+    style = MarkerStyle(marker)
+    path = style.get_path().transformed(style.get_transform())
+    outline = np.asarray(path.to_polygons()[0]).tolist()
+    return [
+        [round(float(x), 2), round(float(y), 2)] for x, y in outline[:: len(outline) // 16 or 1]
+    ]
 
 
 def _shows(value: float, log: bool) -> bool:
@@ -251,12 +273,15 @@ def named_rows(axis: Axes, names: Sequence[str], *, narrow: bool) -> None:
     axis.grid(axis="y", visible=False)
 
 
-def fit(axis: Axes, values_us: NDArray[np.float64], label: str) -> None:
-    """Latency in view, in the unit that fits: single spikes may leave the top, to read the rest."""
+def fit(axis: Axes, values_us: NDArray[np.float64], label: str) -> str:
+    """Latency in view, in the unit that fits: single spikes may leave the top, to read the rest.
+
+    What is said of those; empty where there are none.
+    """
     axis.set_ylabel(f"{label} (µs)")
     values_us = values_us[np.isfinite(values_us)]
     if not len(values_us):
-        return
+        return ""
     usual, most = float(np.quantile(values_us, 0.98)), float(values_us.max())
     top = 1.08 * most if most < 2.5 * usual else 1.6 * usual
     least = float(values_us.min())
@@ -264,6 +289,7 @@ def fit(axis: Axes, values_us: NDArray[np.float64], label: str) -> None:
     factor, unit = latency_unit(top)
     axis.yaxis.set_major_formatter(lambda value, _: f"{value / factor:g}")
     axis.set_ylabel(f"{label} ({unit})")
+    text = ""
     if most >= 2.5 * usual:
         text = f"peaks up to {latency(most)} are cut off"
         style: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": 8.5}
@@ -271,6 +297,7 @@ def fit(axis: Axes, values_us: NDArray[np.float64], label: str) -> None:
         axis.text(0.995, 0.97, text, transform=axis.transAxes, **style)
         mark_cut(axis, top=True)
     mark_cut(axis)
+    return text
 
 
 def latency_unit(largest_us: float) -> tuple[float, str]:

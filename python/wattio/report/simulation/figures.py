@@ -14,14 +14,12 @@ from matplotlib.patches import Patch
 
 from wattio.analysis.histogram import exceedance
 from wattio.kinds.simulation import promises
-from wattio.kinds.simulation.overall import sound
 from wattio.report import plots, rankings
 from wattio.report.phrases import number, percent
 from wattio.report.plots import WIDTH, Drawn, Table
 from wattio.report.simulation.gather import Curve, LoadPart, Result
 from wattio.results.runs import Run
 from wattio.results.summary import Row
-from wattio.simulator.policies import BOUND_BY
 
 
 def winners(result: Result) -> Drawn | None:
@@ -31,27 +29,7 @@ def winners(result: Result) -> Drawn | None:
 
 def contests(result: Result) -> list[rankings.Contest]:
     """What is compared on each load: mean power for the same work, native first."""
-    return [contest for part in result.loads for contest in contests_of(part)]
-
-
-def contests_of(part: LoadPart) -> list[rankings.Contest]:
-    """What is compared on one load; nothing without native, or without anything beside it."""
-    if part.native is None or len(part.curves) < 2:
-        return []
-    # Seeds that all have, so that values of a place belong together.
-    common = set.intersection(*(set(curve.powers_w) for curve in part.curves))
-    conditions = [
-        rankings.Condition(
-            curve.label,
-            tuple(curve.powers_w[key] for key in sorted(common)),
-            sound(curve.row),
-            curve.row.run.policy != BOUND_BY,
-        )
-        for curve in sorted(part.curves, key=lambda curve: curve is not part.native)
-    ]
-    if not common:
-        return []
-    return [rankings.Contest(part.name, "power", tuple(conditions), paired=True, of="seeds")]
+    return [part.contest for part in result.loads if part.contest]
 
 
 def of_load(part: LoadPart) -> list[Drawn]:
@@ -70,12 +48,12 @@ def power_and_latency(part: LoadPart) -> Drawn:
     _over_time(axes[0], part, lambda c: c.series["power_w"])
     axes[0].set_ylabel("power, simulated (W)")
     _over_time(axes[1], part, lambda c: c.series["latency_us_mean"])
-    extra = _bound_line(axes[1], part)
+    extra = _bound_line(axes[1], _bound(part))
     states = _states(part)
     shaded = _shade(axes, states)
     latencies = [curve.series["latency_us_mean"] for curve in part.curves]
-    plots.fit(axes[1], np.concatenate(latencies), "mean latency")
-    top_us = axes[1].get_ylim()[1]
+    cut = plots.fit(axes[1], np.concatenate(latencies), "mean latency")
+    ends_us = axes[1].get_ylim()
     _finish_time(drawn, axes, part, [*extra, *shaded])
     subject = part.subject
     told = f" Shading shows the state of {subject.label}." if subject and states else ""
@@ -88,7 +66,10 @@ def power_and_latency(part: LoadPart) -> Drawn:
     title = "Power and latency over time"
     panels = (
         _panel(part, "power, simulated (W)", lambda c: c.series["power_w"], states),
-        _panel(part, "mean latency (µs)", lambda c: c.series["latency_us_mean"], states, top_us),
+        _panel(
+            *(part, "mean latency (µs)", lambda c: c.series["latency_us_mean"], states),
+            *(_bound(part), ends_us, cut),
+        ),
     )
     return Drawn("power-latency", title, text, alternative, plots.svg(drawn), table, panels)
 
@@ -138,7 +119,7 @@ def latency_distribution(part: LoadPart) -> Drawn:
     alternative = f"Distribution of latency on {part.name}: share of I/Os above each latency."
     title = "Latency distribution"
     told = "share that is slower"
-    panels = (plots.panel("latency (µs)", told, lines, log=True),) if lines else ()
+    panels = (plots.panel("latency (µs)", told, lines, log=True, marks=True),) if lines else ()
     name = "latency-distribution"
     return Drawn(name, title, text, alternative, plots.svg(drawn), table, panels)
 
@@ -279,29 +260,42 @@ def _panel(
     label: str,
     column: Callable[[Curve], Any],
     bands: Sequence[plots.Band],
-    y_max: float | None = None,
+    beside: Sequence[plots.Line] = (),
+    y_ends: tuple[float, float] | None = None,
+    cut: str = "",
 ) -> plots.Panel:
     lines: list[plots.Line] = [
         (curve.label, stroke, curve.series["start_s"], column(curve))
         for curve, stroke in _styled(part)
     ]
-    return plots.panel("simulated time (s)", label, lines, y_max=y_max, bands=bands)
+    lines += beside
+    told: dict[str, Any] = {"y_ends": y_ends, "cut": cut, "bands": bands, "marks": True}
+    return plots.panel("simulated time (s)", label, lines, **told)
 
 
-def _bound_line(axis: Axes, part: LoadPart) -> list[Line2D]:
+def _bound(part: LoadPart) -> list[plots.Line]:
     """The subject's bound on mean latency, if it has one: native's latency times 1 + plf."""
     if not part.subject or not part.native:
         return []
     on_mean = [bound for bound in promises.of(part.subject.row.run) if bound.quantile is None]
     if not on_mean:
         return []
-    bound, native = on_mean[0], part.native
+    bound, series = on_mean[0], part.native.series
     label = (
         f"bound, {bound.text}" if bound.share is None else f"bound, native + {percent(bound.share)}"
     )
     style: dict[str, Any] = {"color": "#D55E00", "linestyle": ":", "linewidth": 1.2}
-    axis.plot(native.series["start_s"], bound.limit(native.series["latency_us_mean"]), **style)
-    return [Line2D([], [], label=label, **style)]
+    return [(label, style, series["start_s"], bound.limit(series["latency_us_mean"]))]
+
+
+def _bound_line(axis: Axes, bounds: Sequence[plots.Line]) -> list[Line2D]:
+    """The bound in a still figure, and its entry for the legend."""
+    handles = []
+    for label, style, x, y in bounds:
+        assert isinstance(style, dict)
+        axis.plot(x, y, **style)
+        handles.append(Line2D([], [], label=label, **style))
+    return handles
 
 
 def _states(part: LoadPart) -> list[plots.Band]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from wattio.errors import ResultError
 from wattio.kinds.simulation.folder import SimulationFolder
 from wattio.kinds.simulation.overall import sound
 from wattio.report.plots import POINTS
+from wattio.report.rankings import Condition, Contest
 from wattio.results.runs import Recorded
 from wattio.results.samples import Windows
 from wattio.results.summary import Row, rows
@@ -55,15 +57,47 @@ class LoadPart:
     sweep: list[Row]
 
     @property
+    def contest(self) -> Contest | None:
+        """Mean power for the same work, native first; None without native, or anything beside it.
+
+        Of seeds that all have, so that values of a place belong together.
+        """
+        common = set.intersection(*(set(curve.powers_w) for curve in self.curves))
+        if self.native is None or len(self.curves) < 2 or not common:
+            return None
+        conditions = [
+            Condition(
+                curve.label,
+                tuple(curve.powers_w[key] for key in sorted(common)),
+                sound(curve.row),
+                curve.row.run.policy != BOUND_BY,
+            )
+            for curve in sorted(self.curves, key=lambda curve: curve is not self.native)
+        ]
+        return Contest(self.name, "power", tuple(conditions), paired=True, of="seeds")
+
+    @property
     def subject(self) -> Curve | None:
-        """The policy that the report is about: PACER, or else the one that saves most."""
+        """The policy that the report is about: the best but native of those that may win.
+
+        The one that saves most where none may, or nothing is compared.
+        """
         tried = [c for c in self.curves if c.row.run.policy not in (REFERENCE, BOUND_BY)]
-        own = [curve for curve in tried if curve.row.run.policy == "pacer"]
-        return max(
-            own[:1] or tried,
-            key=lambda c: (sound(c.row), c.row.mean("saving_share") or 0.0),
-            default=None,
-        )
+        ranked = [one.name for one in self.contest.ranked()] if self.contest else []
+        able = [curve for name in ranked for curve in tried if curve.label == name]
+        most = max(tried, key=lambda c: c.row.mean("saving_share") or 0.0, default=None)
+        return able[0] if able else most
+
+    def saving(self, curve: Curve) -> float | None:
+        """The share of native's power that a policy saves, as what won tells it."""
+        found = {one.name: float(np.mean(one.values)) for one in self._competing}
+        if self.native is None or curve.label not in found:
+            return curve.row.mean("saving_share")
+        return 1 - found[curve.label] / found[self.native.label]
+
+    @property
+    def _competing(self) -> Sequence[Condition]:
+        return self.contest.conditions if self.contest else ()
 
     @property
     def rows(self) -> list[Row]:

@@ -7,7 +7,7 @@ from collections import Counter
 from wattio.kinds.simulation import promises
 from wattio.kinds.simulation.overall import sound
 from wattio.report.phrases import bracketed, number, percent, times, undone
-from wattio.report.simulation.figures import contests, contests_of
+from wattio.report.simulation.figures import contests
 from wattio.report.simulation.gather import LoadPart, Result
 from wattio.results.summary import Row
 from wattio.simulator.policies import BOUND_BY, REFERENCE
@@ -39,7 +39,7 @@ def headline(part: LoadPart) -> str:
     if subject is None or part.native is None:
         return f"{where}: no policy was compared with native."
     row = subject.row
-    saving = row.mean("saving_share")
+    saving = part.saving(subject)
     latency, called = _latency(row)
     if saving is None or latency is None:
         return f"{where}: {subject.label} has no native run to be compared with."
@@ -54,7 +54,7 @@ def headline(part: LoadPart) -> str:
     if captured is not None:
         share = bracketed(percent(captured, 0), sound(row))
         text += f" That is {share} of the saving that the oracle finds possible."
-    level = [one.name for contest in contests_of(part) for one in contest.leaders()]
+    level = [one.name for one in part.contest.leaders()] if part.contest else []
     if subject.label in level and len(level) > 1:
         rest = ", ".join(name for name in level if name != subject.label)
         text += f" Its power cannot be told from that of {rest}."
@@ -66,7 +66,7 @@ def others(part: LoadPart) -> str:
     parts = []
     for curve in part.curves:
         row = curve.row
-        saving = row.mean("saving_share")
+        saving = part.saving(curve)
         latency, _ = _latency(row)
         skipped = curve is part.subject or row.run.policy in (REFERENCE, BOUND_BY)
         if skipped or saving is None or latency is None:
