@@ -44,7 +44,7 @@ const RANGES: [(f64, f64); 4] = [(0.3, 1.1), (0.2, 20.0), (0.0, 3.0), (0.0, 3.0)
 /// place of all being writes, and twice the size (of large requests).
 const MIX_FIRST: [f64; 2] = [0.3, 0.2];
 /// How alike crowds are to be expected to weigh at full speed and in what a setting adds: the correlation.
-const CROWDS_ALIKE: f64 = 0.9;
+const CROWDS_ALIKE: f64 = 0.8;
 /// Below this size, in bytes, the time of a request hardly depends on it.
 const SIZE_BYTES: f64 = 8192.0;
 
