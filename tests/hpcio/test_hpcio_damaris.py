@@ -125,6 +125,7 @@ def test_as_many_nodes_write_as_are_dedicated() -> None:
     ("text", "told"),
     [
         ("<simulation/>", "has no <architecture>"),
+        ("<simulation><data><architecture/></data></simulation>", "has no <architecture>"),
         ('<architecture><cores count="4"/></architecture>', "has no <dedicated>"),
         (
             '<architecture><dedicated cores="_DC_"/></architecture>',

@@ -153,7 +153,10 @@ impl Description {
             .map_err(|error| Error::Input(format!("is not XML: {}", plain(&error.to_string()))))?;
         let root = document.root_element();
         let within = |name: &str| root.children().find(|one| one.tag_name().name() == name);
-        let architecture = within("architecture")
+        // `wattio advise` prints the element alone.
+        let architecture = Some(root)
+            .filter(|root| root.tag_name().name() == "architecture")
+            .or_else(|| within("architecture"))
             .ok_or_else(|| Error::Input("has no <architecture>".to_owned()))?;
         let dedicated = child(architecture, "dedicated").ok_or_else(|| {
             Error::Input(

@@ -54,7 +54,7 @@ pub fn open_as(path: &Path, reading: &Reading) -> Result<Reader, TraceError> {
     reader(path, reading, wattio_files::open)
 }
 
-/// As [`open_as`], for who reads it once: it may be a pipe, as of a shell's `<(...)`.
+/// As [`open_as`], for whoever reads it once: it may be a pipe, as of a shell's `<(...)`.
 ///
 /// # Errors
 /// As [`open_as`].

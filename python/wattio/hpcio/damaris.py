@@ -76,7 +76,8 @@ def parse(text: str, nodes: int | None = None) -> dict[str, Any]:
         root = ElementTree.fromstring(text)  # noqa: S314 (no entities are left)
     except (ElementTree.ParseError, ValueError, RecursionError) as error:
         raise InputError(f"is not XML: {error}") from error
-    architecture = next((one for one in root.iter() if _local(one) == "architecture"), None)
+    # `advise` prints the element alone.
+    architecture = root if _local(root) == "architecture" else _element(root, "architecture")
     if architecture is None:
         raise InputError("has no <architecture>")
     keys = _approach(architecture, nodes)

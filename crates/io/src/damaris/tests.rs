@@ -70,6 +70,17 @@ fn extents_of_fortran_are_turned_round() {
     assert_eq!(found.shape("wind/at/u").unwrap().count, [194, 96]);
 }
 
+/// Python took one from anywhere in a file, this library none but below the root: what `wattio check` let
+/// pass, a program refused.
+#[test]
+fn the_architecture_is_the_root_or_right_below_it() {
+    let alone = r#"<architecture><dedicated cores="2" nodes="0"/></architecture>"#;
+    let (config, _) = Description::parse(alone).unwrap().config().unwrap();
+    assert_eq!(config.approach_text(), "dc:2");
+    let deeper = format!("<simulation><data>{alone}</data></simulation>");
+    assert!(Description::parse(&deeper).unwrap_err().to_string().contains("has no <architecture>"));
+}
+
 #[test]
 fn what_is_wrong_is_named() {
     for (from, to, words) in [
