@@ -14,6 +14,14 @@ pub fn detail(message: impl FnOnce() -> String) {
     wattio_service::log::detail(WattioTarget::NAME, message);
 }
 
+/// What messages call an export. That without a name is the protocol's default one.
+pub fn of_export(name: &str) -> String {
+    match name {
+        "" => "the default export".to_owned(),
+        _ => format!("export `{name}`"),
+    }
+}
+
 /// Why a command failed.
 pub fn complain(message: &str) {
     wattio_service::log::complain(WattioTarget::NAME, message);

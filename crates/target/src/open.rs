@@ -1,7 +1,7 @@
 //! Opening a volume's devices, and what to do with those that are missing, stale or new.
 
 use crate::device::{Access, Device, DeviceError, PATIENCE, is_blank};
-use crate::log::{Priority, counted, log};
+use crate::log::{Priority, counted, log, of_export};
 use crate::server::{ServerError, Volume};
 use crate::status::Opening;
 use std::path::{Path, PathBuf};
@@ -132,7 +132,7 @@ fn paths(devices: &[Option<Device>], wanted: &[PathBuf]) -> Vec<Option<String>> 
 }
 
 fn goes_without(export: &str, error: &dyn std::error::Error) {
-    log(Priority::Warning, &format!("export `{export}`: goes on without: {error}"));
+    log(Priority::Warning, &format!("{}: goes on without: {error}", of_export(export)));
 }
 
 /// What somebody else has on a device is not overwritten.
@@ -148,7 +148,10 @@ fn refuse_foreign(device: &mut Device) -> Result<(), ServerError> {
 fn fill(export: &str, device: &mut Device, needed: u64) -> Result<(), DeviceError> {
     device.reserve(needed)?;
     let path = device.path().display();
-    log(Priority::Warning, &format!("export `{export}`: {path} is filled from the other device"));
+    log(
+        Priority::Warning,
+        &format!("{}: {path} is filled from the other device", of_export(export)),
+    );
     Ok(())
 }
 
@@ -160,9 +163,9 @@ fn tell_recovery(export: &str, recovery: &Recovery, took: Duration) {
     } else {
         format!("recovered: {}, {} KiB of log", counted(records, "record"), 4 * blocks)
     };
-    log(Priority::Info, &format!("export `{export}`: opened in {took:.2} s; {how}"));
+    log(Priority::Info, &format!("{}: opened in {took:.2} s; {how}", of_export(export)));
     for what in losses(recovery) {
-        log(Priority::Warning, &format!("export `{export}`: {what}"));
+        log(Priority::Warning, &format!("{}: {what}", of_export(export)));
     }
 }
 

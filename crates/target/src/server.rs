@@ -3,7 +3,7 @@
 use crate::device::{Device, DeviceError};
 use crate::frequency::stay_on;
 use crate::handle::Handle;
-use crate::log::{Priority, counted, log};
+use crate::log::{Priority, counted, log, of_export};
 use crate::normal::Offer;
 use crate::open::{Opened, is_wrong_device, open_volume};
 use crate::reactor::link::{self, Link};
@@ -31,7 +31,7 @@ pub enum ServerError {
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// A volume cannot be opened.
-    #[error("export `{export}`: {error}")]
+    #[error("{}: {error}", of_export(export))]
     Volume {
         /// Which one.
         export: String,
@@ -43,8 +43,8 @@ pub enum ServerError {
     Foreign(PathBuf),
     /// More devices are named than the volume has.
     #[error(
-        "export `{export}`: the volume has {}, and {} is not one of them (a volume is mirrored when \
-         it is created)",
+        "{}: the volume has {}, and {} is not one of them (a volume is mirrored when it is created)",
+        of_export(export),
         counted(*devices as u64, "device"),
         path.display()
     )]
@@ -57,7 +57,12 @@ pub enum ServerError {
         devices: usize,
     },
     /// One device is named twice.
-    #[error("export `{export}`: {} is the same device as {}", path.display(), other.display())]
+    #[error(
+        "{}: {} is the same device as {}",
+        of_export(export),
+        path.display(),
+        other.display()
+    )]
     Same {
         /// Which export.
         export: String,
@@ -284,7 +289,7 @@ impl Server {
         self.files.clear();
         let mut failed = self.shared.take_not_closed();
         failed.sort();
-        let failed = failed.iter().map(|(export, why)| format!("export `{export}` ({why})"));
+        let failed = failed.iter().map(|(export, why)| format!("{} ({why})", of_export(export)));
         let failed: Vec<String> = failed.collect();
         if failed.is_empty() { result } else { result.and(Err(ServerError::NotClosed(failed))) }
     }

@@ -10,7 +10,7 @@ use wattio_host::shadow::{ComparedStatus, Mode, ShadowStatus};
 use wattio_service::arguments::share;
 use wattio_service::client::ask;
 use wattio_target::config::SOCKET;
-use wattio_target::log::{counted, printable_line};
+use wattio_target::log::{counted, of_export, printable_line};
 use wattio_target::shown::{Answer, Request, Shown, WattioTarget};
 use wattio_target::status::{ReactorStatus, VolumeStatus};
 use wattio_units::Bytes;
@@ -212,8 +212,8 @@ fn of_volume(volume: &VolumeStatus) -> String {
         Bytes(mebibytes * f64::from(1 << 20)).to_string()
     };
     let mut text = format!(
-        "  export `{}`: {} of {}, {} of {} segments free, devices {}\n",
-        printable_line(&volume.export),
+        "  {}: {} of {}, {} of {} segments free, devices {}\n",
+        printable_line(&of_export(&volume.export)),
         rounded(volume.live_bytes),
         rounded(volume.size_bytes),
         volume.free_segments,

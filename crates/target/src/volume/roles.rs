@@ -2,7 +2,7 @@
 //! reason.
 
 use super::VolumeLane;
-use crate::log::{Priority, log};
+use crate::log::{Priority, log, of_export};
 use wattio_volume::DeviceRole;
 
 impl VolumeLane {
@@ -33,7 +33,7 @@ fn told(
         let (priority, what) = describe(before, now, failure)?;
         let path = paths.get(number).cloned().flatten();
         let device = path.unwrap_or_else(|| format!("device {number}"));
-        Some((priority, format!("export `{export}`: {device} {what}")))
+        Some((priority, format!("{}: {device} {what}", of_export(export))))
     });
     lines.collect()
 }

@@ -2,7 +2,7 @@
 
 use super::VolumeLane;
 use super::background::Left;
-use crate::log::{Priority, counted, log};
+use crate::log::{Priority, counted, log, of_export};
 use crate::status::VolumeStatus;
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,10 @@ impl VolumeLane {
             (None, Some(since)) => {
                 self.stalled_since = None;
                 let span_s = now.duration_since(since).as_secs_f64();
-                log(Priority::Info, &format!("export `{export}`: clients waited {span_s:.1} s"));
+                log(
+                    Priority::Info,
+                    &format!("{}: clients waited {span_s:.1} s", of_export(export)),
+                );
             }
             _ => {}
         }
@@ -38,9 +41,9 @@ fn describe(volume: &VolumeStatus) -> String {
         format!("the devices have been at a {what} for {span_s:.1} s")
     });
     format!(
-        "export `{}`: clients wait for a free segment: {} of {} are free, {} empty until a checkpoint, {}; \
+        "{}: clients wait for a free segment: {} of {} are free, {} empty until a checkpoint, {}; \
          {devices}; {} under way",
-        volume.export,
+        of_export(&volume.export),
         volume.free_segments,
         volume.segments,
         volume.empty_segments,

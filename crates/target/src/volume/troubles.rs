@@ -1,7 +1,7 @@
 //! What goes wrong with a volume while it is in use, and clients may not notice: said once.
 
 use super::VolumeLane;
-use crate::log::{Priority, counted, log};
+use crate::log::{Priority, counted, log, of_export};
 
 /// What was told of a volume.
 #[derive(Debug, Default)]
@@ -21,14 +21,14 @@ impl VolumeLane {
         {
             self.told.failure = true;
             let what = "nothing can be written any more";
-            log(Priority::Error, &format!("export `{export}`: {what}: {why}"));
+            log(Priority::Error, &format!("{}: {what}: {why}", of_export(export)));
         }
         let (tours, unrepaired) = self.volume.scrub_tours();
         // The count is of the last tour, and begins anew with the next one.
         if self.told.tours != tours && self.volume.scrub_progress().is_none() {
             self.told.tours = tours;
             if let Some(what) = unrepaired_blocks(unrepaired) {
-                log(Priority::Warning, &format!("export `{export}`: {what}"));
+                log(Priority::Warning, &format!("{}: {what}", of_export(export)));
             }
         }
     }

@@ -114,10 +114,11 @@ fn a_volume_that_cannot_be_written_is_told_of_at_once_and_at_the_end() {
     assert_eq!(client.write_at(MIB, &[1; 4096], 0).unwrap(), number(Errno::Io));
     assert_eq!(client.simple(FLUSH, 0, 0, 0).unwrap(), number(Errno::Io));
     assert!(client.read_at(0, MIB as u32) == bytes, "it is read as before");
-    serving
-        .tells("error: export ``: nothing can be written any more: a record could not be written");
+    serving.tells(
+        "error: the default export: nothing can be written any more: a record could not be written",
+    );
     assert_eq!(serving.stop(), Some(1));
-    serving.tells("not closed: export `` (a record could not be written");
+    serving.tells("not closed: the default export (a record could not be written");
 }
 
 /// It was a number in the status, if somebody asked for that before the next tour.
@@ -135,6 +136,8 @@ fn damage_that_the_scrub_cannot_repair_is_logged() {
     device.write_all_at(&[0xa5], at as u64 * 4096).unwrap();
     let asked = program().arg("scrub").arg(serving.folder.path().join("control")).output().unwrap();
     assert!(asked.status.success(), "{asked:?}");
-    serving.tells("warning: export ``: the scrub has found 1 damaged block that no device has");
+    serving.tells(
+        "warning: the default export: the scrub has found 1 damaged block that no device has",
+    );
     assert_eq!(serving.stop(), Some(0));
 }
