@@ -36,19 +36,19 @@ const PATIENCE: Patience =
 
 /// An error as ranks tell each other.
 #[derive(Debug, Serialize, Deserialize)]
-struct Told {
+struct SentError {
     input: bool,
     text: String,
 }
 
-impl From<Error> for Told {
+impl From<Error> for SentError {
     fn from(error: Error) -> Self {
         Self { input: matches!(error, Error::Input(_)), text: error.to_string() }
     }
 }
 
-impl From<Told> for Error {
-    fn from(told: Told) -> Self {
+impl From<SentError> for Error {
+    fn from(told: SentError) -> Self {
         if told.input { Self::Input(told.text) } else { Self::Host(told.text) }
     }
 }
@@ -146,9 +146,9 @@ impl Member {
             }
         }
         let published = answer.clone().map(|answer| answer.1.unwrap_or_default());
-        let published: std::result::Result<String, Told> = peers::broadcast(
+        let published: std::result::Result<String, SentError> = peers::broadcast(
             &*peers,
-            (rank == root).then(|| published.map_err(Told::from)).as_ref(),
+            (rank == root).then(|| published.map_err(SentError::from)).as_ref(),
             root,
         )?;
         if let (Ok(publisher), Some(writer), Ok(_)) = (&published, &mut writer, &answer)
@@ -308,8 +308,8 @@ fn plan(peers: &dyn Peers, config: Result<PathBuf>) -> Result<Plan> {
         })?;
         Ok(Plan { config, dedicated_nodes, id: random_hex(16)?, token: random_hex(16)? })
     };
-    let own = (peers.rank() == 0).then(|| make().map_err(Told::from));
-    let found: std::result::Result<Plan, Told> = peers::broadcast(peers, own.as_ref(), 0)?;
+    let own = (peers.rank() == 0).then(|| make().map_err(SentError::from));
+    let found: std::result::Result<Plan, SentError> = peers::broadcast(peers, own.as_ref(), 0)?;
     Ok(found?)
 }
 
@@ -333,7 +333,8 @@ fn agree<T: Serialize + serde::de::DeserializeOwned>(
     peers: &dyn Peers,
     own: Result<T>,
 ) -> Result<Vec<T>> {
-    let all: Vec<std::result::Result<T, Told>> = peers::gather(peers, &own.map_err(Told::from))?;
+    let all: Vec<std::result::Result<T, SentError>> =
+        peers::gather(peers, &own.map_err(SentError::from))?;
     all.into_iter().map(|one| one.map_err(Error::from)).collect()
 }
 

@@ -65,12 +65,12 @@ struct Post {
 
 /// What a rank has been told of.
 #[derive(Debug, Default)]
-struct Told {
+struct Reported {
     dumps: u64,
     failures: u64,
 }
 
-impl Told {
+impl Reported {
     /// What has become of dumps since the last time. The writer tells the cause of the last failure alone.
     fn fates(&mut self, slot: &Slot, steps: &[u64]) -> Vec<ToRank> {
         let settled = slot.settled();
@@ -101,7 +101,7 @@ struct Sender {
     post: Option<Post>,
     /// The steps of its dumps, by their numbers.
     steps: Vec<u64>,
-    told: Told,
+    told: Reported,
     ending: bool,
     closed: bool,
     ended: bool,
@@ -169,7 +169,7 @@ impl Relay {
                     local,
                     post: None,
                     steps: Vec::new(),
-                    told: Told::default(),
+                    told: Reported::default(),
                     ending: false,
                     closed: false,
                     ended: false,

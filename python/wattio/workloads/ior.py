@@ -18,7 +18,7 @@ from wattio.clock import Instant, Span
 from wattio.files.document import Strict
 from wattio.files.quantity import Bytes, Size
 from wattio.workloads import invocation, ior_output, mpirun
-from wattio.workloads.mpirun import LauncherOptions, Told
+from wattio.workloads.mpirun import LauncherOptions, StepOutput
 from wattio.workloads.phases import TimedLine
 from wattio.workloads.workload import Context, Operation
 
@@ -139,7 +139,7 @@ class Work(mpirun.Benchmark):
         return ior_output.failure(output)
 
     @staticmethod
-    def read(raw: Path) -> Told:
+    def read(raw: Path) -> StepOutput:
         """What IOR said of a step. Raises ResultError."""
         ran = invocation.recall(raw)
         told = ior_output.parse(invocation.text_of(raw, ran.programs[0]), zone=None)
@@ -148,7 +148,7 @@ class Work(mpirun.Benchmark):
         if rows and len(rows) == len(told.operations):
             own = Span(ran.step, mpirun.before(*rows[0]), rows[-1][0])
         span, doubt = mpirun.phase(ran.span(), ready, own, told.operations)
-        return Told(span, mpirun.placed(told.operations, span, doubt), told.ranks)
+        return StepOutput(span, mpirun.placed(told.operations, span, doubt), told.ranks)
 
 
 def _rows(lines: Sequence[TimedLine]) -> tuple[Instant | None, list[tuple[Instant, float]]]:

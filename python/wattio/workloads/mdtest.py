@@ -15,7 +15,7 @@ from wattio.clock import Span
 from wattio.files.document import Strict
 from wattio.files.quantity import Bytes
 from wattio.workloads import invocation, mdtest_output, mpirun
-from wattio.workloads.mpirun import LauncherOptions, Told
+from wattio.workloads.mpirun import LauncherOptions, StepOutput
 from wattio.workloads.workload import Context, Operation
 
 AT_HOSTS: Mapping[str, str] = {}
@@ -106,7 +106,7 @@ class Work(mpirun.Benchmark):
         return mdtest_output.failure(output)
 
     @staticmethod
-    def read(raw: Path) -> Told:
+    def read(raw: Path) -> StepOutput:
         """What mdtest said of a step. Raises ResultError."""
         ran = invocation.recall(raw)
         told = mdtest_output.parse(invocation.text_of(raw, ran.programs[0]))
@@ -115,7 +115,7 @@ class Work(mpirun.Benchmark):
         done = next((one.at for one in lines if mdtest_output.ends(one.line)), None)
         own = Span(ran.step, ready, done) if ready is not None and done is not None else None
         span, doubt = mpirun.phase(ran.span(), ready, own, told.operations)
-        return Told(span, mpirun.placed(told.operations, span, doubt), told.ranks)
+        return StepOutput(span, mpirun.placed(told.operations, span, doubt), told.ranks)
 
 
 def results(raw: Path) -> list[Operation]:

@@ -95,7 +95,7 @@ def shared_folder(context: Context, program: str) -> Path:
 
 
 @dataclass(frozen=True)
-class Told:
+class StepOutput:
     """What a benchmark said of a step: its phase on our clocks, its operations, its ranks."""
 
     span: Span
@@ -251,7 +251,7 @@ class Benchmark(ABC):
 
     @staticmethod
     @abstractmethod
-    def read(raw: Path) -> Told:
+    def read(raw: Path) -> StepOutput:
         """What it said of a step. Raises ResultError."""
 
     def _target(self, context: Context) -> Path:

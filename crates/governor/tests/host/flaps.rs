@@ -10,12 +10,12 @@ use wattio_law::{Action, Law, Limits, Observation};
 use wattio_units::Seconds;
 
 /// Turns cores off while it is told to.
-struct Told {
+struct ScriptedLaw {
     limits: Limits,
     saves: Arc<AtomicBool>,
 }
 
-impl Law for Told {
+impl Law for ScriptedLaw {
     fn step(&mut self, _: &Observation, _: Seconds) -> Action {
         let mut action = self.limits.full_speed();
         if self.saves.load(Ordering::Relaxed) {
@@ -34,7 +34,7 @@ impl Law for Told {
 fn turns(set: impl Fn(&mut Governor, &AtomicBool, bool)) -> (u64, u64) {
     let (world, limits) = steady_world();
     let saves = Arc::new(AtomicBool::new(true));
-    let law = Told { limits: limits.clone(), saves: saves.clone() };
+    let law = ScriptedLaw { limits: limits.clone(), saves: saves.clone() };
     let mut parts = parts(&world, sources(&world), Box::new(law), &limits);
     parts.settings.driver.dwell = Seconds(0.0);
     let mut governor = Governor::new(parts, Duration::ZERO);

@@ -80,12 +80,12 @@ impl LatencySource for Counters {
 }
 
 /// The simulated server, which has something new to tell only so often.
-struct Told {
+struct IntermittentServer {
     server: SimulatedServer,
     interval: Option<Seconds>,
 }
 
-impl Plant for Told {
+impl Plant for IntermittentServer {
     type Error = LoadError;
 
     fn advance(&mut self, until: Duration) -> Result<Glimpse, LoadError> {
@@ -214,7 +214,7 @@ fn compare_told(
     let limits = wattio_sim::limits(&server);
     let law = wattio_control::build(policy, &Settings::new(), &limits).unwrap();
     let alone = SimulatedServer::new(&server, load(senders, iops), SEED, 0.0).unwrap();
-    let mut alone = Told { server: alone, interval };
+    let mut alone = IntermittentServer { server: alone, interval };
     let settings = DriverSettings::default();
     let mut driver = Driver::new(law, limits.clone(), &[], settings, Duration::ZERO);
     let mut hosted = Hosted::new(&server, policy, load(senders, iops), interval);

@@ -99,7 +99,7 @@ fn nobody_is_waited_for_after_a_wait_that_a_signal_has_ended() {
 #[test]
 fn failures_of_one_turn_are_told_each_by_its_own_step() {
     let slot = Slot::create(0, 64).unwrap();
-    let (mut told, steps) = (Told::default(), [3, 5, 8, 13]);
+    let (mut told, steps) = (Reported::default(), [3, 5, 8, 13]);
     slot.fail(3, "the disk is full");
     slot.settle(Fate::Failed);
     slot.settle(Fate::Dropped);

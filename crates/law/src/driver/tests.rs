@@ -5,14 +5,14 @@ use wattio_units::Hertz;
 
 /// Asks for the scripted numbers of cores, and records whether it saw a latency and an alarm. Ten
 /// requests in 50 ms alarm it.
-struct Told {
+struct ScriptedLaw {
     says: VecDeque<u32>,
     saw: Arc<Mutex<Vec<(bool, bool)>>>,
     learns_at_full_speed: bool,
     glances: usize,
 }
 
-impl Law for Told {
+impl Law for ScriptedLaw {
     fn step(&mut self, seen: &Observation, _: Seconds) -> Action {
         self.saw.lock().unwrap().push((seen.latency.is_some(), seen.alarm));
         let cores = self.says.pop_front().unwrap_or(8);
@@ -35,7 +35,7 @@ impl Law for Told {
 }
 
 struct Trial {
-    driver: Driver<Told>,
+    driver: Driver<ScriptedLaw>,
     plant: Scripted,
     saw: Arc<Mutex<Vec<(bool, bool)>>>,
 }
@@ -53,7 +53,7 @@ fn trial(says: &[u32], windows: Vec<Observation>, settings: DriverSettings) -> T
     }]);
     let saw = Arc::new(Mutex::new(Vec::new()));
     let says = says.iter().copied().collect();
-    let law = Told { says, saw: saw.clone(), learns_at_full_speed: false, glances: 0 };
+    let law = ScriptedLaw { says, saw: saw.clone(), learns_at_full_speed: false, glances: 0 };
     let driver = Driver::new(law, limits, &[], settings, Duration::ZERO);
     Trial { driver, plant: Scripted::new(windows), saw }
 }

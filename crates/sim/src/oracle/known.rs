@@ -3,7 +3,7 @@
 use super::choice::{Rates, Targets};
 use super::debts::Debts;
 use super::measure::{Slot, Timeline};
-use super::promises::{Excess, PROMISES_MAX, Promises, Told};
+use super::promises::{Excess, PROMISES_MAX, Promises, SlotStatistic};
 use super::slots::{Slots, Stage};
 use super::{Answer, Fared};
 use wattio_law::Bound;
@@ -83,7 +83,7 @@ pub struct Merged<'a> {
     bounds: &'a [Bound],
     slots: Vec<Slot>,
     /// What is kept of their latencies for each bound, slot by slot.
-    told: Vec<Vec<Told>>,
+    told: Vec<Vec<SlotStatistic>>,
     windows: usize,
     /// Windows in the last slot.
     in_last: usize,
@@ -178,7 +178,8 @@ impl<'a> Merged<'a> {
 
     /// Adds a window.
     pub fn push(&mut self, mut window: Slot) {
-        let told: Vec<_> = self.bounds.iter().map(|bound| Told::of(&mut window, bound)).collect();
+        let told: Vec<_> =
+            self.bounds.iter().map(|bound| SlotStatistic::of(&mut window, bound)).collect();
         window.buckets = Vec::new();
         if self.in_last == self.windows && self.slots.len() == SLOTS_MAX {
             self.halve();
@@ -195,7 +196,7 @@ impl<'a> Merged<'a> {
     }
 
     /// The slots, what is kept of their latencies, and the windows in each slot.
-    pub fn finish(self) -> (Vec<Slot>, Vec<Vec<Told>>, usize) {
+    pub fn finish(self) -> (Vec<Slot>, Vec<Vec<SlotStatistic>>, usize) {
         (self.slots, self.told, self.windows)
     }
 
@@ -216,7 +217,7 @@ impl<'a> Merged<'a> {
 }
 
 /// Where slots are merged, the strictest of their limits holds.
-fn merge(known: &mut [Told], more: &[Told]) {
+fn merge(known: &mut [SlotStatistic], more: &[SlotStatistic]) {
     for (mine, theirs) in known.iter_mut().zip(more) {
         mine.statistic_s = match (mine.statistic_s, theirs.statistic_s) {
             (Some(mine), Some(theirs)) => Some(mine.min(theirs)),

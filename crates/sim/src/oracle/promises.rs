@@ -29,14 +29,14 @@ struct Kept {
 
 /// What is kept of a slot's latencies for a bound.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Told {
+pub struct SlotStatistic {
     /// The bound's statistic in seconds, where it is known.
     pub statistic_s: Option<f64>,
     /// Requests over the limit, where that is known beforehand.
     pub above: f64,
 }
 
-impl Told {
+impl SlotStatistic {
     /// What a bound needs of a slot's latencies.
     pub fn of(slot: &mut Slot, bound: &Bound) -> Self {
         let above = match bound.limit {
@@ -54,7 +54,7 @@ impl Promises {
         bounds: &[Bound],
         floor: f64,
         native: &[Slot],
-        of_slots: &[Vec<Told>],
+        of_slots: &[Vec<SlotStatistic>],
         of_run: &[Option<f64>],
     ) -> Self {
         let kept = bounds.iter().enumerate().map(|(at, &bound)| match bound.scope {
@@ -113,7 +113,7 @@ impl Promises {
 
     /// How far a slot of full speed is from keeping each promise, of whose latencies this is kept. A
     /// quantile that it is itself the measure of, it keeps.
-    pub fn excess_of_native(&self, at: usize, slot: &Slot, told: &[Told]) -> Excess {
+    pub fn excess_of_native(&self, at: usize, slot: &Slot, told: &[SlotStatistic]) -> Excess {
         let mut excess = self.excess(at, slot, None);
         for ((excess, kept), told) in excess.iter_mut().zip(&self.bounds).zip(told) {
             if let Statistic::Quantile(q) = kept.bound.statistic {
@@ -213,7 +213,8 @@ mod tests {
         let ours = [slot(&[150, 150]), slot(&[80, 80])];
         let sum = |text: &str| {
             let bound: Bound = text.parse().unwrap();
-            let of_slots = native.clone().map(|mut slot| vec![Told::of(&mut slot, &bound)]);
+            let of_slots =
+                native.clone().map(|mut slot| vec![SlotStatistic::of(&mut slot, &bound)]);
             let of_run = [of_slots[0][0].statistic_s];
             let promises = Promises::new(&[bound], 0.98, &native, &of_slots, &of_run);
             let of = |(at, slot)| promises.excess(at, slot, None)[0];

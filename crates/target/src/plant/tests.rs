@@ -164,9 +164,9 @@ fn growth() -> impl Strategy<Value = Vec<(u64, u64, u64, u64)>> {
     proptest::collection::vec((0..5000_u64, 0..5000_u64, 0..200_000_000_u64, 0..1000_u64), 1..40)
 }
 
-struct Told(Vec<ReactorCounters>);
+struct ScriptedReactors(Vec<ReactorCounters>);
 
-impl Reactors for Told {
+impl Reactors for ScriptedReactors {
     fn read(&mut self, _: Duration) -> Vec<ReactorCounters> {
         self.0.clone()
     }
@@ -182,7 +182,7 @@ proptest! {
     fn windows_sum_to_totals(growth in growth()) {
         let dt = Duration::from_millis(500);
         let start = vec![ReactorCounters::default(); 2];
-        let mut plant = TargetPlant::new(Layout::new(2, 0, 1).unwrap(), Told(start), Duration::ZERO);
+        let mut plant = TargetPlant::new(Layout::new(2, 0, 1).unwrap(), ScriptedReactors(start), Duration::ZERO);
         let (mut requests, mut latency_us, mut spread, mut arrived) = (0, 0.0, 0, 0);
         let (mut glimpsed, mut busy_s, mut done_s, mut due_s) = (0, 0.0, 0.0, 0.0);
         for (at, &(came, answered, busy_ns, blocks)) in growth.iter().enumerate() {

@@ -293,7 +293,7 @@ impl Reactor {
             lane.turn(&mut self.ring, &mut self.answers);
             left = left.sooner(lane.watch(name, now));
             lane.tell_roles(name);
-            lane.tell_troubles(name);
+            lane.log_faults(name);
             for ((sum, volumes), backlog) in backlogs.iter_mut().zip(lane.backlogs()) {
                 sum.blocks += backlog.blocks;
                 sum.urgency = sum.urgency.max(backlog.urgency);

@@ -2,11 +2,11 @@
 
 mod background;
 mod budget;
+mod faults;
 mod order;
 mod partial;
 mod roles;
 mod stall;
-mod troubles;
 
 pub use background::{DEVICE_DEPTH, Left, Pace};
 pub use budget::Rates;
@@ -15,13 +15,13 @@ use crate::messages::{Answer, Ask, Change, Kind, Tag, ToNormal};
 use crate::status::Opening;
 use crate::token::Token;
 use background::Background;
+use faults::Logged;
 use order::Order;
 use partial::Partial;
 use slab::Slab;
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
-use troubles::Told;
 use wattio_pages::{BLOCK, Recycler};
 use wattio_ring::{Back, Completion, Handle, Reach, Ring};
 use wattio_volume::{DeviceRole, Done, Fault, Io, Op, Part, Piece, Reply, Request, Volume};
@@ -89,7 +89,7 @@ pub struct VolumeLane {
     /// What was last told of each device.
     roles_told: Vec<DeviceRole>,
     /// What else was told.
-    told: Told,
+    logged: Logged,
 }
 
 impl VolumeLane {
@@ -125,7 +125,7 @@ impl VolumeLane {
             epoch: Instant::now(),
             stalled_since: None,
             roles_told: roles,
-            told: Told::default(),
+            logged: Logged::default(),
         }
     }
 

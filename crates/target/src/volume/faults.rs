@@ -3,9 +3,9 @@
 use super::VolumeLane;
 use crate::log::{Priority, counted, log, of_export};
 
-/// What was told of a volume.
+/// What was logged of a volume.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Logged {
     /// That it cannot be written any more.
     failure: bool,
     /// What so many tours of the scrub have found.
@@ -13,20 +13,20 @@ pub(super) struct Told {
 }
 
 impl VolumeLane {
-    /// Tells of a volume that cannot be written any more, and of damage that a tour of the scrub
+    /// Logs that a volume cannot be written any more, and of damage that a tour of the scrub
     /// could not repair.
-    pub fn tell_troubles(&mut self, export: &str) {
-        if !self.told.failure
+    pub fn log_faults(&mut self, export: &str) {
+        if !self.logged.failure
             && let Some(why) = self.volume.failure()
         {
-            self.told.failure = true;
+            self.logged.failure = true;
             let what = "nothing can be written any more";
             log(Priority::Error, &format!("{}: {what}: {why}", of_export(export)));
         }
         let (tours, unrepaired) = self.volume.scrub_tours();
         // The count is of the last tour, and begins anew with the next one.
-        if self.told.tours != tours && self.volume.scrub_progress().is_none() {
-            self.told.tours = tours;
+        if self.logged.tours != tours && self.volume.scrub_progress().is_none() {
+            self.logged.tours = tours;
             if let Some(what) = unrepaired_blocks(unrepaired) {
                 log(Priority::Warning, &format!("{}: {what}", of_export(export)));
             }
