@@ -8,12 +8,12 @@ mod foresight;
 mod mix;
 mod native;
 mod ondemand;
-mod others;
 mod pacer;
 mod parameters;
 mod peers;
 mod registry;
 mod schedutil;
+mod uncovered;
 
 pub use foresight::{Foresight, ForesightSettings};
 pub use native::Native;

@@ -10,7 +10,6 @@ pub mod config;
 pub mod facts;
 pub mod groups;
 pub mod guards;
-pub mod hold;
 pub mod knobs;
 pub mod ledger;
 pub mod lock;
@@ -22,6 +21,7 @@ pub mod processes;
 pub mod programs;
 pub mod shadow;
 pub mod sources;
+pub mod takeover;
 pub mod topology;
 pub mod trust;
 

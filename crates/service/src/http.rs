@@ -1,9 +1,9 @@
 //! Page and metrics over HTTP/1.
 
 use crate::app_state::AppState;
+use crate::connections::Connections;
 use crate::log::{Priority, log};
 use crate::metrics::Format;
-use crate::places::Places;
 use crate::socket::ACCEPT_REST;
 use crate::tls::PageIdentity;
 use crate::token::PageToken;
@@ -93,19 +93,19 @@ pub(super) async fn serve(
     tls: Option<PageIdentity>,
     program: &'static str,
 ) {
-    let mut places = Places::default();
+    let mut connections = Connections::default();
     loop {
         let Ok((stream, from)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_REST).await;
             continue;
         };
-        places.make_room(from.ip()).await;
+        connections.make_room(from.ip()).await;
         // Events are small and must not wait for each other; if this fails they are only late.
         let _ = stream.set_nodelay(true);
         let served = Served::now();
         let acceptor = tls.as_ref().map(|tls| acceptor(tls, program));
         let task = tokio::spawn(accepted(stream, acceptor, router.clone(), served.clone()));
-        places.enter(from.ip(), served, task.abort_handle());
+        connections.enter(from.ip(), served, task.abort_handle());
     }
 }
 

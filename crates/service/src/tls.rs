@@ -1,6 +1,6 @@
 //! TLS: certificates and keys from files.
 
-use crate::fresh::Fresh;
+use crate::reloaded::Reloaded;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -117,12 +117,12 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 }
 
 /// That of a page, whose files are read again once they change.
-pub(crate) type PageIdentity = Fresh<Identity, TlsError>;
+pub(crate) type PageIdentity = Reloaded<Identity, TlsError>;
 
 /// Reads the files of a page.
 pub(crate) fn of_page(files: Files) -> Result<PageIdentity, TlsError> {
     let named = vec![files.certificate.clone(), files.key.clone()];
-    Fresh::new(named, move || {
+    Reloaded::new(named, move || {
         let is_open = |path: &Path| {
             let mode = std::fs::metadata(path).map(|file| file.permissions().mode());
             mode.is_ok_and(|mode| mode & 0o004 != 0)

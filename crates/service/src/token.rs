@@ -1,6 +1,6 @@
 //! The token that page and metrics ask for, where not everybody may see them.
 
-use crate::fresh::Fresh;
+use crate::reloaded::Reloaded;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use base64::Engine;
@@ -48,11 +48,11 @@ pub enum TokenError {
 }
 
 /// That of a page, whose file is read again once it changes.
-pub(crate) type PageToken = Fresh<Token, TokenError>;
+pub(crate) type PageToken = Reloaded<Token, TokenError>;
 
 /// Reads the file of a page's token.
 pub(crate) fn of_page(path: PathBuf) -> Result<PageToken, TokenError> {
-    Fresh::new(vec![path.clone()], move || Token::read(&path))
+    Reloaded::new(vec![path.clone()], move || Token::read(&path))
 }
 
 impl Token {

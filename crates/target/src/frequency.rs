@@ -8,10 +8,10 @@ use wattio_governor::{
     Actuator, Cpus, GovernorSettings, GroupSetting, Note, Restored, Setting, SnapshotError,
 };
 use wattio_host::groups::{Group, GroupConfig, GroupError, Speeds, resolve};
-use wattio_host::hold::{Locks, describe, take_hold};
 use wattio_host::knobs::{FrequencyConfig, KnobConfig, KnobOpenError};
 use wattio_host::lock::LockError;
 use wattio_host::machine::CommandError;
+use wattio_host::takeover::{Locks, describe, take_over};
 use wattio_host::topology::TopologyError;
 use wattio_host::{LinuxMachine, Root, Topology};
 use wattio_law::{Action, DriveAction};
@@ -188,7 +188,7 @@ impl Frequency {
     ) -> Result<(Self, Restored), FrequencyError> {
         let locks = Locks::take(state, root)?;
         let machine = LinuxMachine::new(root.clone(), &[])?;
-        let (writer, restored) = take_hold(state, machine, root, &locks)?;
+        let (writer, restored) = take_over(state, machine, root, &locks)?;
         if !restored.left.is_empty() {
             return Err(FrequencyError::Left(restored.left.len()));
         }

@@ -17,7 +17,7 @@ use wattio_host::processes::pollers::Threads;
 use wattio_host::sources::LatencyConfig;
 use wattio_host::sources::power::MeterConfig;
 use wattio_host::stopwatch;
-use wattio_host::{Root, Topology, groups, hold, power};
+use wattio_host::{Root, Topology, groups, power, takeover};
 use wattio_service::log::counted;
 use wattio_units::Seconds;
 
@@ -120,7 +120,7 @@ pub fn examine(root: &Root, source: Option<&Source>) -> Vec<Finding> {
         asked
             .extend(fixed.iter().map(|text| Finding::new("[[group]] nothing to set", false, text)));
         let acting = acting.map(|holder| {
-            let held = hold::knobs_held(&source.config.service.state).ok();
+            let held = takeover::knobs_held(&source.config.service.state).ok();
             Acting { holder, held }
         });
         findings.extend(asked.into_iter().map(|finding| match &acting {

@@ -251,7 +251,7 @@ fn build(
         None => None,
         Some(lock) => {
             let config = &source.config;
-            let held = state::take_hold(&config.service.state, Some(config), &options.root, lock);
+            let held = state::take_over(&config.service.state, Some(config), &options.root, lock);
             let (writer, restored) = held?;
             for line in state::describe(&restored) {
                 log(Severity::Warning, &format!("from an earlier start: {line}"));

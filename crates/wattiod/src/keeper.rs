@@ -20,7 +20,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use wattio_governor::Severity;
-use wattio_host::{Root, hold, processes};
+use wattio_host::{Root, processes, takeover};
 
 /// What `ps` and `/proc/PID/comm` call it.
 const NAME: &CStr = c"wattiod-keeper";
@@ -150,7 +150,7 @@ pub fn wait_for_end(daemon: u32, state: &Path) -> io::Result<()> {
         }
         let is_stopped =
             processes::process_stat(&Root::default(), daemon).is_some_and(|stat| stat.stopped);
-        let is_stopped = is_stopped && hold::is_held(state);
+        let is_stopped = is_stopped && takeover::is_held(state);
         if looks.too_many(is_stopped) {
             let message = format!(
                 "process {daemon} is stopped by a signal while it holds this host back: it is \

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use wattio_governor::{Address, RestorableWriter, Restored, SnapshotError};
 use wattio_host::config::DaemonConfig;
-use wattio_host::hold;
-pub use wattio_host::hold::{Locks, describe};
 use wattio_host::knobs::KnobConfig;
 use wattio_host::lock::{LockError, is_live};
 use wattio_host::machine::is_slow;
 use wattio_host::sources::tracepoint;
+use wattio_host::takeover;
+pub use wattio_host::takeover::{Locks, describe};
 use wattio_host::{LinuxMachine, Root};
 
 /// Why the machine cannot be taken over.
@@ -77,7 +77,7 @@ fn before_write(address: &Address, value: &str) {
 ///
 /// # Errors
 /// [`StateError`]; nothing was touched if the snapshot cannot be read.
-pub fn take_hold(
+pub fn take_over(
     folder: &Path,
     config: Option<&DaemonConfig>,
     root: &Root,
@@ -91,5 +91,5 @@ pub fn take_hold(
         .telling(before_write);
     // What a killed daemon had the kernel record.
     tracepoint::remove_stale(root);
-    Ok(hold::take_hold(folder, machine, root, locks)?)
+    Ok(takeover::take_over(folder, machine, root, locks)?)
 }

@@ -8,7 +8,7 @@ use super::load::REQUESTS_MAX;
 use super::price::{Account, Spent};
 use super::{Foresight, TRUST_FIRST, TRUST_MAX};
 use crate::mix::Mix;
-use crate::others::keep_cores_busy;
+use crate::uncovered::keep_cores_busy;
 use wattio_law::{GroupAction, LatencyHistogram, LatencyObservation, Observation, Statistic};
 use wattio_units::Seconds;
 

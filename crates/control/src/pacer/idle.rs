@@ -5,7 +5,7 @@
 //! source does not count, show in the use of the cores.
 
 use super::settings::PacerSettings;
-use crate::others::keep_cores_busy;
+use crate::uncovered::keep_cores_busy;
 use wattio_law::{GroupAction, GroupLimits, GroupObservation, Limits, Observation};
 
 /// An idle group is given cores for twice the clients' work that is seen.

@@ -4,8 +4,8 @@
 //! highest; steps and thresholds are settings.
 
 use super::objective::Objective;
-use crate::others::keep_cores_busy;
 use crate::parameters::{Settings, number};
+use crate::uncovered::keep_cores_busy;
 use wattio_law::{
     Action, Bound, DriveAction, GroupAction, Insight, LatencyObservation, Law, Limits, Observation,
     Statistic,

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use wattio_governor::{Restored, Severity};
 use wattio_host::config::ServiceConfig;
 use wattio_host::lock::{LockError, is_live};
-use wattio_host::{Root, hold};
+use wattio_host::{Root, takeover};
 use wattiod::assembly::BadInput;
 use wattiod::govern::read_trusted;
 use wattiod::keeper;
@@ -42,7 +42,7 @@ impl Restore {
     pub fn run(&self, root: &Root) -> Result<ExitCode> {
         if let (Some(daemon), Some(state)) = (self.after, &self.state) {
             keeper::wait_for_end(daemon, state)?;
-            if !hold::is_held(state) {
+            if !takeover::is_held(state) {
                 return Ok(ExitCode::SUCCESS);
             }
         }
@@ -90,7 +90,7 @@ impl Restore {
                 }
                 locks => locks.map_err(state::StateError::from)?,
             };
-            let (_hands, restored) = state::take_hold(&folder, config, root, &locks)?;
+            let (_hands, restored) = state::take_over(&folder, config, root, &locks)?;
             restored
         } else {
             Restored::default()

@@ -12,20 +12,20 @@ type Stamp = Option<[i64; 5]>;
 type Read<T, E> = dyn Fn() -> Result<T, E> + Send + Sync;
 
 /// A value that is as new as its files.
-pub(crate) struct Fresh<T, E> {
+pub(crate) struct Reloaded<T, E> {
     files: Arc<[PathBuf]>,
     read: Arc<Read<T, E>>,
     last: Arc<Mutex<(Vec<Stamp>, T)>>,
 }
 
 /// By hand: what is read need not be one that can be cloned.
-impl<T, E> Clone for Fresh<T, E> {
+impl<T, E> Clone for Reloaded<T, E> {
     fn clone(&self) -> Self {
         Self { files: self.files.clone(), read: self.read.clone(), last: self.last.clone() }
     }
 }
 
-impl<T: Clone, E> Fresh<T, E> {
+impl<T: Clone, E> Reloaded<T, E> {
     /// Reads it for the first time.
     pub fn new(
         files: Vec<PathBuf>,
@@ -69,7 +69,7 @@ mod tests {
         std::fs::write(&path, "1").unwrap();
         let file = path.clone();
         let read = move || std::fs::read_to_string(&file).unwrap_or_default().parse::<u32>();
-        let fresh = Fresh::new(vec![path.clone()], read).unwrap();
+        let fresh = Reloaded::new(vec![path.clone()], read).unwrap();
         assert_eq!(fresh.current(), (1, None));
         std::fs::write(&path, "22").unwrap();
         assert_eq!(fresh.clone().current(), (22, None));

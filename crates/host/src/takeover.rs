@@ -48,7 +48,7 @@ pub fn knobs_held(folder: &Path) -> Result<BTreeSet<String>, SnapshotError> {
 ///
 /// # Errors
 /// [`SnapshotError`]; nothing was touched if the snapshot cannot be read.
-pub fn take_hold(
+pub fn take_over(
     folder: &Path,
     machine: LinuxMachine,
     root: &Root,

@@ -15,10 +15,10 @@ const GRACE: Duration = Duration::from_secs(1);
 /// How often it is looked whether somebody went.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The open connections. Who comes when all places are taken gets that of the connection that was
-/// given its last whole answer the longest ago: who never reads keeps nobody out.
+/// The open connections. Where there are as many as may be, whoever comes gets the place of the one that
+/// was given its last whole answer the longest ago: who never reads keeps nobody out.
 #[derive(Default)]
-pub(super) struct Places(Vec<Held>);
+pub(super) struct Connections(Vec<Held>);
 
 struct Held {
     network: IpAddr,
@@ -26,7 +26,7 @@ struct Held {
     task: AbortHandle,
 }
 
-impl Places {
+impl Connections {
     /// Waits until there is a place for one more connection of an address. Where its network has
     /// as many as it may, it is one of those that goes, at once.
     pub async fn make_room(&mut self, address: IpAddr) {
@@ -39,9 +39,10 @@ impl Places {
                 return;
             }
             let mine = |held: &Held| among.is_none_or(|network| held.network == network);
-            let places = self.0.iter().enumerate().filter(|(_, held)| mine(held));
-            let Some((at, since)) =
-                places.map(|(at, held)| (at, held.served.last())).min_by_key(|&(_, since)| since)
+            let connections = self.0.iter().enumerate().filter(|(_, held)| mine(held));
+            let Some((at, since)) = connections
+                .map(|(at, held)| (at, held.served.last()))
+                .min_by_key(|&(_, since)| since)
             else {
                 return;
             };
@@ -77,10 +78,10 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3600);
 
     /// Somebody who does nothing for an hour.
-    async fn come(places: &mut Places, address: IpAddr) -> AbortHandle {
-        places.make_room(address).await;
+    async fn come(connections: &mut Connections, address: IpAddr) -> AbortHandle {
+        connections.make_room(address).await;
         let task = tokio::spawn(sleep(LONG)).abort_handle();
-        places.enter(address, Served::now(), task.clone());
+        connections.enter(address, Served::now(), task.clone());
         sleep(Duration::from_millis(1)).await;
         task
     }
@@ -92,20 +93,20 @@ mod tests {
     #[test]
     fn one_network_does_not_take_all_places() {
         in_no_time(async {
-            let mut places = Places::default();
-            let other = come(&mut places, v4(2)).await;
+            let mut connections = Connections::default();
+            let other = come(&mut connections, v4(2)).await;
             for _ in 0..100 {
-                come(&mut places, v4(1)).await;
+                come(&mut connections, v4(1)).await;
             }
-            let of_one = places.0.iter().filter(|held| held.network == v4(1)).count();
+            let of_one = connections.0.iter().filter(|held| held.network == v4(1)).count();
             assert_eq!(of_one, CONNECTIONS_OF_PEER_MAX);
             assert!(!other.is_finished());
             let host = |low: u64| IpAddr::V6(Ipv6Addr::from_bits(0xfd00 << 112 | u128::from(low)));
             for low in 0..100 {
-                come(&mut places, host(low)).await;
+                come(&mut connections, host(low)).await;
             }
-            assert_eq!(places.0.len(), CONNECTIONS_MAX);
-            let of_host = places.0.iter().filter(|held| held.network.is_ipv6()).count();
+            assert_eq!(connections.0.len(), CONNECTIONS_MAX);
+            let of_host = connections.0.iter().filter(|held| held.network.is_ipv6()).count();
             assert_eq!(of_host, CONNECTIONS_OF_PEER_MAX);
         });
     }
@@ -113,14 +114,14 @@ mod tests {
     #[test]
     fn who_was_served_the_longest_ago_goes_first_and_nobody_within_the_grace() {
         in_no_time(async {
-            let mut places = Places::default();
+            let mut connections = Connections::default();
             let mut all = Vec::new();
             for at in 0..CONNECTIONS_MAX {
-                all.push(come(&mut places, v4(at as u8)).await);
+                all.push(come(&mut connections, v4(at as u8)).await);
             }
-            places.0[0].served.done();
+            connections.0[0].served.done();
             let before = Instant::now();
-            come(&mut places, v4(200)).await;
+            come(&mut connections, v4(200)).await;
             let waited = before.elapsed();
             assert!(waited > GRACE / 2 && waited < 2 * GRACE, "{waited:?}");
             let gone: Vec<_> = (0..all.len()).filter(|&at| all[at].is_finished()).collect();
@@ -131,13 +132,13 @@ mod tests {
     #[test]
     fn a_place_that_is_free_again_is_taken_at_once() {
         in_no_time(async {
-            let mut places = Places::default();
+            let mut connections = Connections::default();
             for at in 0..CONNECTIONS_MAX {
-                come(&mut places, v4(at as u8)).await;
+                come(&mut connections, v4(at as u8)).await;
             }
-            let left = places.0[7].task.clone();
-            let (_, ()) = tokio::join!(come(&mut places, v4(200)), async { left.abort() });
-            assert!(places.0.iter().all(|held| held.network != v4(7)));
+            let left = connections.0[7].task.clone();
+            let (_, ()) = tokio::join!(come(&mut connections, v4(200)), async { left.abort() });
+            assert!(connections.0.iter().all(|held| held.network != v4(7)));
         });
     }
 }
