@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -199,6 +200,17 @@ def test_every_command_has_help_with_examples(
     assert "Examples" in text
     assert f"wattio {command}" in text
     assert "--json" in text
+
+
+def test_help_says_of_defaults_what_a_user_may_type(capsys: pytest.CaptureFixture[str]) -> None:
+    """It said `[default: ()]` of lists, and of flags `[default: False]` or `[default: True]`."""
+    assert called("simulate", "--help") == 0
+    text = capsys.readouterr().out
+    assert "[default: pacer]" in text
+    assert called("run", "--help") == 0
+    text += capsys.readouterr().out
+    assert "[default: on]" in text
+    assert not re.search(r"\[default:\s+(\(\)|False|True|None)", text)
 
 
 @pytest.mark.parametrize(

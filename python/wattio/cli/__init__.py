@@ -52,13 +52,22 @@ def _version() -> str:
     return version("wattio")
 
 
+def _shown_default(value: object) -> str | None:
+    """What help says of a default: nothing of a flag that is off, or where there is none."""
+    if value in (None, "", ()) or value is False:
+        return None
+    if value is True:
+        return "on"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
 def build(called: str | None = None) -> App:
     """Make the command line; no command is imported before it is called.
 
     The list of commands shows the summaries above. The command that is `called` keeps the longer
     help of its own, which a summary given here would replace.
     """
-    from cyclopts import App
+    from cyclopts import App, Parameter
 
     root = App(
         name="wattio",
@@ -66,6 +75,7 @@ def build(called: str | None = None) -> App:
         help_epilogue="`wattio COMMAND --help` shows the options of a command, with examples."
         " `--verbose` with any command shows what it reads, runs and opens.",
         help_format="markdown",
+        default_parameter=Parameter(show_default=_shown_default),
         version=_version,
         print_error=False,
         exit_on_error=False,

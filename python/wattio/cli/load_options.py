@@ -42,9 +42,9 @@ class ReadingOptions:
     Parameters
     ----------
     format
-        Format of the trace, where it is not to be found by the content; such as spc.
+        Format of the trace, such as spc, if its content does not tell.
     columns
-        Columns of a text file of no known format, by number from 0 or by name in its first line,
+        Columns of a text file in another format, by number from 0 or by name in its first line,
         with units: "time=0:us,op=2,lba=3:sectors,size=4:bytes". Times are in ns, us, ms, s or
         filetime; lba and size in bytes, sectors, KiB or 4k; op=2:get/put names the words for reads
         and writes, further words (op=2:R/W/T) are left out; device=5 is optional.
@@ -68,10 +68,10 @@ class LoadOptions:
     pattern
         Access pattern, of PACER's Table II.
     pressure
-        Share of the rate at which 900 clients (or the server's number) saturate the server, above
-        0 to 1; 1 is as fast as they go. 0.10 where neither a rate nor another load is given.
+        Load, as a share of the rate that the server reaches with all of its clients (900 if its
+        description gives no number): above 0, up to 1. 0.10 if no other load is given.
     iops
-        Requests a second, instead of a pressure.
+        Requests per second, instead of a pressure.
     read_fraction
         Share of reads, instead of the pattern's.
     io_size
@@ -84,12 +84,12 @@ class LoadOptions:
         Block trace to replay, or `pgbench`, which comes with wattio; `wattio trace info` shows what
         is in it.
     format
-        Format of the trace, where it is not to be found by the content; such as spc.
+        Format of the trace, such as spc, if its content does not tell.
     columns
-        Columns of a trace of no known format, such as
+        Columns of a trace in another format, such as
         "time=0:us,op=2,lba=3:sectors,size=4:bytes"; `wattio trace info --help` says more.
     start
-        Leave out so much of a trace's beginning, in its own time.
+        Skip this much of the trace's beginning, in the trace's own time.
     rate_scale
         Multiply a trace's requests by this, in the same time.
     time_scale
@@ -97,7 +97,7 @@ class LoadOptions:
     profile
         Day profile in TOML.
     duration
-        Counted time; 60 s, or to the end of a trace or profile.
+        Time to count after the warm-up; 60 s, or to the end of the trace or profile.
     """
 
     pattern: Literal["Rand_R", "Rand_W", "Seq_R", "Seq_W", "Rand_RW"] = "Rand_RW"

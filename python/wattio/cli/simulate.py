@@ -64,7 +64,7 @@ class PolicyOptions:
     policy
         Name of a policy, or oracle; `--list` shows them all.
     plf
-        Performance-loss factor: tolerated growth of the mean latency; 0.2 where none is given.
+        Performance-loss factor: tolerated growth of the mean latency; 0.2 if none is given.
     without
         Adaptor of PACER to switch off; may be given more than once.
     set
@@ -153,14 +153,14 @@ def simulate(
     server
         Built-in description (dorado6000, small) or a TOML file.
     power_model
-        File of `wattio calibrate power`; the power of the server's cores is taken from it.
+        Power of the server's cores, from a file that `wattio calibrate power` wrote.
     warmup
-        Simulated first and not counted; 10 s, or nothing before a trace.
+        Time that is simulated first and not counted; 10 s, or none before a trace.
     seed
         Seed of all random numbers; one seed is one result.
     oracle
-        Also search for the least power on this load, and show what share of its saving was reached;
-        with up to three bounds.
+        Also search for the least power on this load, and show what share of that saving was
+        reached; takes up to three bounds.
     listing
         Show all servers and policies with their parameters.
     as_json
