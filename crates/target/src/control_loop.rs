@@ -86,7 +86,7 @@ impl<R: Reactors> Governing<R> {
         if books.mode == Mode::Observe {
             governed.plant.observe_only(books.fitter.clone());
         }
-        Self {
+        let mut governing = Self {
             governed,
             named,
             started: clock.now(),
@@ -102,6 +102,24 @@ impl<R: Reactors> Governing<R> {
             untold: Vec::new(),
             failure: None,
             rest: None,
+        };
+        governing.warn_of_no_choice(clock);
+        governing
+    }
+
+    /// A law that may change neither reactors nor frequency saves next to nothing, and whoever asked for
+    /// one would look for the reason elsewhere.
+    fn warn_of_no_choice(&mut self, clock: &dyn Clock) {
+        let limits = self.governed.driver.limits();
+        let full = limits.full_speed();
+        let is_fixed = limits.groups.iter().zip(&full.groups).all(|(of, full)| of.least() == *full);
+        if is_fixed && self.named.policy != "native" {
+            let message = format!(
+                "{} only paces background work here: no reactor may be switched off (reactors, \
+                 reactors_min), and no frequency is set ([frequency])",
+                self.named.policy
+            );
+            self.tell(Severity::Warning, message, clock);
         }
     }
 

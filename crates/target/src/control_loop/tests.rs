@@ -121,6 +121,22 @@ fn a_run_leaves_the_journal_that_reports_are_made_of() {
     assert_eq!(summary["latency"]["tolerance"].as_f64(), shown.latency.tolerance);
 }
 
+/// One reactor is what a server has by default, and a law that was asked for saved nothing, silently.
+#[test]
+fn a_law_without_a_choice_is_told_of() {
+    let clock = At::default();
+    let said = |layout: Layout, policy: &str| {
+        let governing = on(layout, policy, &[], None, &clock);
+        let events = governing.shown(&clock).events;
+        events.iter().any(|event| event.message.contains("only paces background work"))
+    };
+    let alone = || Layout::new(1, 0, 1).unwrap();
+    assert!(said(alone(), "foresight"));
+    assert!(!said(alone(), "native"));
+    assert!(!said(Layout::new(2, 0, 1).unwrap(), "foresight"));
+    assert!(said(Layout::new(2, 0, 2).unwrap(), "pacer"));
+}
+
 #[test]
 fn operators_are_answered() {
     let clock = At::default();
