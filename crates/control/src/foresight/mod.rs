@@ -23,6 +23,7 @@ mod estimate;
 mod guard;
 mod learning;
 mod load;
+mod peaks;
 mod price;
 mod saving;
 mod settings;
