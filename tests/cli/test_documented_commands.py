@@ -121,6 +121,18 @@ def shown() -> Iterator[tuple[str, str]]:
 SHOWN = sorted(set(shown()))
 
 
+def test_examples_of_help_fit_a_terminal_of_80_columns() -> None:
+    """Wrapped by the terminal, a line could not be copied."""
+    blocks = [
+        (where, block)
+        for where, text in helps(cli.build())
+        for block in re.findall(r"```\n(.*?)```", text, re.DOTALL)
+    ]
+    assert len(blocks) > 20
+    wide = [(where, line) for where, block in blocks for line in block.splitlines() if line[78:]]
+    assert not wide
+
+
 def is_name(words: list[str]) -> bool:
     """Whether it only names a command, or an option of one (the last word)."""
     names = words[:-1] if words[-1].startswith("--") else words

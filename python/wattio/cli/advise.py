@@ -49,8 +49,10 @@ app.command(cluster.cluster, help_epilogue=cluster.EXAMPLES)
 ```
 wattio advise io --application io-approaches/cm1.toml \\
     --platform io-approaches/platforms/nancy.toml
-wattio advise io --application app.toml --platform platform.toml --objective edp:2 --json
-wattio advise io --application app.toml --platform platform.toml --approaches tp,dc:1,dn:3
+wattio advise io --application app.toml --platform platform.toml \\
+    --objective edp:2 --json
+wattio advise io --application app.toml --platform platform.toml \\
+    --approaches tp,dc:1,dn:3
 ```
 
 `wattio hpcio calibrate` makes a platform file from measured runs."""

@@ -23,7 +23,8 @@ EXAMPLES = """**Examples**
 wattio advise cluster arm-cluster/thesis-peak.toml
 wattio advise cluster arm-cluster/thesis-peak.toml --rate "2 GiB/s" \\
     --purchases arm-cluster/purchases.toml
-wattio advise cluster --runs results/arm-cluster/20260102T030405Z-1a2b3c4 --rate "5000 IO/s"
+wattio advise cluster --runs results/arm-cluster/20260102T030405Z-1a2b3c4 \\
+    --rate "5000 IO/s"
 wattio advise cluster peak.toml --runs results/a/20260102T030405Z-1a2b3c4 \\
     results/b/20260103T030405Z-5d6e7f8 --purchases purchases.toml --json
 ```

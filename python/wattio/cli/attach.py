@@ -15,9 +15,10 @@ app = App(
     help_epilogue="""**Examples**
 
 ```
-wattio attach results/disk/20260102T030405Z-1a2b3c4 --meter csv:scope.csv --covers server
+wattio attach results/disk/20260102T030405Z-1a2b3c4 --meter csv:scope.csv \\
+    --covers server
 wattio attach results/disk/20260102T030405Z-1a2b3c4 --covers server --total \\
-              --meter "csv:scope.csv?volts=CH1&amperes=CH2&start=2026-01-02T03:04:00Z"
+    --meter "csv:scope.csv?volts=CH1&amperes=CH2&start=2026-01-02T03:04:00Z"
 ```
 
 Then `wattio report` shows it.""",

@@ -40,7 +40,8 @@ app = App(
     help_epilogue="""**Examples**
 
 ```
-wattio calibrate power --meter "snmp://public@pdu/apc-rpdu2?outlet=3" --out power-model.toml
+wattio calibrate power --meter "snmp://public@pdu/apc-rpdu2?outlet=3" \\
+    --out power-model.toml
 wattio calibrate target --out server.toml --compare
 ```""",
 )
@@ -50,9 +51,11 @@ _EPILOGUE = """**Examples**
 
 ```
 wattio calibrate power --meter rapl: --out power-model.toml --dry-run
-sudo wattio calibrate power --meter hwmon:power_meter/power1 --out power-model.toml
-sudo wattio calibrate power --meter "snmp://public@pdu/apc-rpdu2?outlet=3" --meter-covers server \\
-    --out power-model.toml --frequencies "1.2 GHz,2.4 GHz" --cores 1,4,8 --io /data
+sudo wattio calibrate power --meter hwmon:power_meter/power1 \\
+    --out power-model.toml
+sudo wattio calibrate power --meter "snmp://public@pdu/apc-rpdu2?outlet=3" \\
+    --meter-covers server --out power-model.toml \\
+    --frequencies "1.2 GHz,2.4 GHz" --cores 1,4,8 --io /data
 wattio calibrate power --from power-model.data --out power-model.toml
 ```
 

@@ -36,10 +36,12 @@ EPILOGUE = """**Examples**
 ```
 wattio calibrate target --out server.toml --dry-run
 wattio calibrate target --out server.toml --compare
-wattio calibrate target --server-bin target/release/wattio-target --out server.toml --scratch /data
+wattio calibrate target --server-bin target/release/wattio-target \\
+    --out server.toml --scratch /data
 wattio calibrate target --out server.toml --reactors 2 --governed "60 s"
 wattio calibrate target --from server.data --out server.toml --json
-wattio simulate --server server.toml --iops 20000 --open --read-fraction 1 --io-size "4 KiB"
+wattio simulate --server server.toml --iops 20000 --open --read-fraction 1 \\
+    --io-size "4 KiB"
 ```
 
 Beside the description lies a folder of all points (`server.data`), which --from fits again."""

@@ -27,16 +27,21 @@ app = App(
     help_epilogue="""**Examples**
 
 ```
-wattio compare results/pacer/20260102T030405Z-1a2b3c4 results/pacer/20260103T030405Z-5d6e7f8
+wattio compare results/pacer/20260102T030405Z-1a2b3c4 \\
+    results/pacer/20260103T030405Z-5d6e7f8
 wattio compare results/quickstart/20260102T030405Z-1a2b3c4:day/native \\
-               results/quickstart/20260102T030405Z-1a2b3c4:day/PACER --json
-wattio compare results/pacer/20260102T030405Z-1a2b3c4 results/pacer/20260103T030405Z-5d6e7f8 \\
-               --html compared.html
+    results/quickstart/20260102T030405Z-1a2b3c4:day/PACER --json
+wattio compare results/pacer/20260102T030405Z-1a2b3c4 \\
+    results/pacer/20260103T030405Z-5d6e7f8 \\
+    --html compared.html
 wattio compare "results/disk/20260102T030405Z-1a2b3c4:posix/local, 1 client" \\
-               "results/disk/20260102T030405Z-1a2b3c4:posix/local, 2 clients"
-wattio compare --platforms arm=results/two-clusters-arm/20260102T030405Z-1a2b3c4 \\
-               x86=results/two-clusters-x86/20260103T030405Z-5d6e7f8 --html platforms.html
-wattio compare --platforms arm=results/arm x86=results/x86 --platform-file prices.toml --json
+    "results/disk/20260102T030405Z-1a2b3c4:posix/local, 2 clients"
+wattio compare --platforms \\
+    arm=results/two-clusters-arm/20260102T030405Z-1a2b3c4 \\
+    x86=results/two-clusters-x86/20260103T030405Z-5d6e7f8 \\
+    --html platforms.html
+wattio compare --platforms arm=results/arm x86=results/x86 \\
+    --platform-file prices.toml --json
 ```""",
 )
 

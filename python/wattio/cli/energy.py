@@ -28,7 +28,8 @@ app = App(
 wattio energy power.csv --phases phases.csv
 wattio energy power/spl.txt --phases run_1/mlperf_log_detail.txt
 wattio energy spl.txt                     # its own marks are the phases
-wattio energy "csv:pdu.csv?power=outlet1&unit=kW" "csv:counter.csv?energy=E&unit=Wh" --json
+wattio energy "csv:pdu.csv?power=outlet1&unit=kW" \\
+    "csv:counter.csv?energy=E&unit=Wh" --json
 wattio energy power.parquet --phases phases.csv --ends samples
 ```
 

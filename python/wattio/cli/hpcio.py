@@ -27,7 +27,8 @@ app = App(
 **Examples**
 
 ```
-wattio hpcio run --approach dc:1 --ranks 8 --ranks-per-node 4 --out results/dc1
+wattio hpcio run --approach dc:1 --ranks 8 --ranks-per-node 4 \\
+    --out results/dc1
 wattio hpcio inspect results/dc1/dumps
 wattio hpcio assemble results/dc1/dumps 120 --out step120.h5
 wattio hpcio calibrate --results results --out platform.toml
@@ -41,8 +42,10 @@ app.command(
 
 ```
 wattio hpcio run --out results/tp
-wattio hpcio run --approach dc:1 --ranks 8 --ranks-per-node 4 --out results/dc1
-wattio hpcio run --approach dn:3 --ranks 8 --ranks-per-node 2 --meter rapl: --out results/dn3 --json
+wattio hpcio run --approach dc:1 --ranks 8 --ranks-per-node 4 \\
+    --out results/dc1
+wattio hpcio run --approach dn:3 --ranks 8 --ranks-per-node 2 \\
+    --meter rapl: --out results/dn3 --json
 ```""",
 )
 app.command(
@@ -53,11 +56,16 @@ app.command(
 
 ```
 wattio hpcio run --output-every 0 --ranks 1 --out results/r1
-wattio hpcio run --output-every 0 --ranks 4 --ranks-per-node 4 --out results/r4
-wattio hpcio run --output-every 0 --ranks 8 --ranks-per-node 4 --out results/r8
-wattio hpcio run --approach dc:1 --ranks 8 --ranks-per-node 4 --out results/dc1
-wattio hpcio calibrate --results results --idle-power "60 W" --out platform.toml
-wattio hpcio calibrate --results results --held-out kept --out platform.toml --json
+wattio hpcio run --output-every 0 --ranks 4 --ranks-per-node 4 \\
+    --out results/r4
+wattio hpcio run --output-every 0 --ranks 8 --ranks-per-node 4 \\
+    --out results/r8
+wattio hpcio run --approach dc:1 --ranks 8 --ranks-per-node 4 \\
+    --out results/dc1
+wattio hpcio calibrate --results results --idle-power "60 W" \\
+    --out platform.toml
+wattio hpcio calibrate --results results --held-out kept \\
+    --out platform.toml --json
 ```""",
 )
 
@@ -69,7 +77,8 @@ wattio hpcio calibrate --results results --held-out kept --out platform.toml --j
 
 ```
 cmake -S . -B build -DCMAKE_PREFIX_PATH=$(wattio hpcio prefix)
-PKG_CONFIG_PATH=$(wattio hpcio prefix)/lib/pkgconfig pkg-config --cflags --libs wattio_io
+PKG_CONFIG_PATH=$(wattio hpcio prefix)/lib/pkgconfig pkg-config --cflags \\
+    --libs wattio_io
 ```"""
 )
 def prefix() -> int:

@@ -29,7 +29,8 @@ app = App(
 ```
 wattio meter list
 wattio meter read rapl:
-wattio meter record rapl: estimate:assumed --out power.parquet --duration "5 min"
+wattio meter record rapl: estimate:assumed --out power.parquet \\
+    --duration "5 min"
 wattio meter check hwmon:power_meter/power1
 wattio meter serve ptdaemon --from rapl:
 ```""",
@@ -119,7 +120,8 @@ def read(name: str, /, *, as_json: Json = False) -> int:
 
 ```
 wattio meter record rapl: --out power.parquet --duration "10 min"
-wattio meter record rapl:package-0 rapl:package-1 --rate "100 Hz" --out power.csv
+wattio meter record rapl:package-0 rapl:package-1 --rate "100 Hz" \\
+    --out power.csv
 ```"""
 )
 def record(

@@ -36,8 +36,10 @@ app = App(
 
 ```
 wattio peak --device-folder /data --server loopback --out peak.toml
-wattio peak --device-folder /mnt/a --device-folder /mnt/b --server 10.0.0.2 --runtime "30 s"
-wattio peak --client c1 --client c2 --server s1 --device-folder s1:/mnt/a --full --out peak.toml
+wattio peak --device-folder /mnt/a --device-folder /mnt/b \\
+    --server 10.0.0.2 --runtime "30 s"
+wattio peak --client c1 --client c2 --server s1 --device-folder s1:/mnt/a \\
+    --full --out peak.toml
 wattio peak peak.toml
 wattio peak peak.toml --rule nodes --json
 ```

@@ -30,7 +30,8 @@ wattio run foresight --traces /data/traces
 wattio run arm-cluster --scale small --dry-run
 wattio run arm-cluster --scale small
 wattio run arm-cluster --hosts "node[1-4]" --servers "node[5-9]" \\
-               --meter "snmp://public@pdu/apc-rpdu2?outlet=[1-9]" --each "node[1-9]"
+    --meter "snmp://public@pdu/apc-rpdu2?outlet=[1-9]" \\
+    --each "node[1-9]"
 wattio run fleet
 ```
 

@@ -37,11 +37,14 @@ app = App(
 
 ```
 wattio simulate --server dorado6000 --policy pacer --plf 0.2 --pressure 0.10
-wattio simulate --policy pacer --without frequency --pattern Seq_W --pressure 0.03 --json
+wattio simulate --policy pacer --without frequency --pattern Seq_W \\
+    --pressure 0.03 --json
 wattio simulate --server small --trace pgbench --policy ondemand
-wattio simulate --profile quickstart/day.toml --policy pacer --set window="250 ms"
+wattio simulate --profile quickstart/day.toml --policy pacer \\
+    --set window="250 ms"
 wattio simulate --policy fixed --set cores_share=0.63 --pressure 0.10
-wattio simulate --server small --iops 4000 --bound "mean 20%" --bound "p99 2 ms window"
+wattio simulate --server small --iops 4000 --bound "mean 20%" \\
+    --bound "p99 2 ms window"
 wattio simulate --server small --trace pgbench --oracle
 wattio simulate --server small --power-model power-model.toml --pressure 0.05
 wattio simulate --list

@@ -55,7 +55,8 @@ _INFO_EXAMPLES = """**Examples**
 wattio trace info pgbench
 wattio trace info web.csv.gz --json
 wattio trace info disk.csv --columns time=0:us,op=2,lba=3:sectors,size=4:bytes
-wattio trace info objects.csv --columns time=When:s,op=Kind:get/put,lba=Block:4k,size=Bytes:bytes
+wattio trace info objects.csv \\
+    --columns time=When:s,op=Kind:get/put,lba=Block:4k,size=Bytes:bytes
 ```"""
 
 _PRESSURE_EXAMPLES = """**Examples**
@@ -79,7 +80,8 @@ _RECORD_EXAMPLES = """**Examples**
 
 ```
 sudo wattio trace record --device vda --duration "3 min" --out load.wtrace
-sudo wattio trace record --device nvme0n1 --duration "30 s" --out load.csv --to msr
+sudo wattio trace record --device nvme0n1 --duration "30 s" --out load.csv \\
+    --to msr
 ```"""
 
 
