@@ -44,6 +44,8 @@ const RANGES: [(f64, f64); 4] = [(0.3, 1.1), (0.2, 20.0), (0.0, 3.0), (0.0, 3.0)
 /// place of all being writes, and twice the size (of large requests).
 const MIX_FIRST: [f64; 2] = [0.3, 0.2];
 /// How alike crowds are to be expected to weigh at full speed and in what a setting adds: the correlation.
+/// Over 122 excerpts of recorded traces 0.9 saves a little more than 0.8, and 0.7 a little less; but at 0.9
+/// bursts of 10 ms cost one seed in two more than half of its saving.
 const CROWDS_ALIKE: f64 = 0.8;
 /// Below this size, in bytes, the time of a request hardly depends on it.
 const SIZE_BYTES: f64 = 8192.0;
