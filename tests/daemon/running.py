@@ -22,7 +22,8 @@ DEADLINE_S = 60.0
 def ask(*arguments: str) -> dict[str, Any]:
     """What `wattiod ARGUMENTS --json` prints."""
     command = [str(BINARY), *arguments, "--json"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=DEADLINE_S)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    assert done.returncode == 0, (command, done.stderr)
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
 

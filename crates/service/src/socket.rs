@@ -14,6 +14,7 @@ use tokio::net::unix::{ReadHalf, WriteHalf};
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
+use wattio_files::UnnamedSocket;
 
 /// How many may be connected.
 const CONNECTIONS_MAX: usize = 16;
@@ -40,18 +41,14 @@ impl ControlSocket {
         program: &'static str,
     ) -> Result<Self, ServiceError> {
         make_room(path, program).await?;
+        let unnamed = UnnamedSocket::of(path);
         let socket = UnixSocket::new_stream().map_err(socket_error("make", path))?;
-        socket.bind(path).map_err(socket_error("make", path))?;
+        socket.bind(unnamed.path()).map_err(socket_error("make", path))?;
         // Nobody can connect before `listen`: by then mode and group are right.
-        let listener = restrict(path, group)
-            .and_then(|()| socket.listen(BACKLOG).map_err(socket_error("listen on", path)));
-        match listener {
-            Ok(listener) => Ok(Self { listener, path: path.to_owned() }),
-            Err(error) => {
-                let _ = std::fs::remove_file(path);
-                Err(error)
-            }
-        }
+        restrict(unnamed.path(), group, path)?;
+        let listener = socket.listen(BACKLOG).map_err(socket_error("listen on", path))?;
+        unnamed.appear().map_err(socket_error("make", path))?;
+        Ok(Self { listener, path: path.to_owned() })
     }
 
     /// The file, to be removed at the end.
@@ -115,10 +112,10 @@ async fn is_closed_soon(mut stream: UnixStream) -> bool {
     matches!(read, Ok(Ok(0) | Err(_)))
 }
 
-fn restrict(path: &Path, group: Option<u32>) -> Result<(), ServiceError> {
-    chown(path, None, group).map_err(socket_error("give its group to", path))?;
+fn restrict(file: &Path, group: Option<u32>, name: &Path) -> Result<(), ServiceError> {
+    chown(file, None, group).map_err(socket_error("give its group to", name))?;
     let mode = std::fs::Permissions::from_mode(MODE);
-    std::fs::set_permissions(path, mode).map_err(socket_error("restrict", path))
+    std::fs::set_permissions(file, mode).map_err(socket_error("restrict", name))
 }
 
 /// Tells a client beyond the limit so, without waiting, as it gets no task.
