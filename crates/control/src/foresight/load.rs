@@ -2,6 +2,7 @@
 //! setting.
 
 use super::choice::Scene;
+use super::onsets::{ONSET_S, Onsets};
 use super::peaks::Peaks;
 use super::settings::ForesightSettings;
 use wattio_law::{Glimpse, LatencyObservation, Observation};
@@ -67,6 +68,8 @@ pub struct Load {
     /// The busiest moments of windows: mean of their logarithm, how far it goes above that, and the
     /// greatest so far; over how many windows.
     peaks: Peaks,
+    /// By how many requests silences end.
+    onsets: Onsets,
     /// The part of the requests of the busiest moments that come together: all, before it is known.
     peak_crowd: f64,
     /// Time since the last request.
@@ -97,6 +100,7 @@ impl Load {
             leaps: 0.0,
             leap_rate: 0.0,
             peaks: Peaks::default(),
+            onsets: Onsets::default(),
             peak_crowd: 1.0,
             quiet_s: 0.0,
             in_flight: Vec::with_capacity(IN_FLIGHT_WINDOWS),
@@ -106,8 +110,13 @@ impl Load {
 
     /// Takes in a look.
     pub fn glance(&mut self, seen: &Glimpse) {
-        if self.looks.len() < LOOKS_MAX && seen.span.0 > 0.0 {
-            self.looks.push((seen.offered() as f64, seen.span.0));
+        if seen.span.0 <= 0.0 {
+            return;
+        }
+        let look = (seen.offered() as f64, seen.span.0);
+        self.onsets.glance(look.0, look.1);
+        if self.looks.len() < LOOKS_MAX {
+            self.looks.push(look);
         }
     }
 
@@ -300,13 +309,25 @@ impl Load {
         own * self.rate + (1.0 - own) * self.rate_slow.max(0.5 * self.rate)
     }
 
-    /// What a sleep costs that ends with the next requests, in request-seconds: as a rule, and at the
-    /// busiest moment so far. Each of the drives that the first ones come to is woken, and those that
-    /// come while it wakes up wait for half of that.
+    /// What a sleep costs that ends with the next requests, in request-seconds: as a rule, and at worst.
+    /// Each of the drives that the first ones come to is woken, and those that come while it wakes up
+    /// wait for half of that. How many come is told by the ends of earlier silences, or by the busiest
+    /// moments so far, whichever are fewer: a silence may end in a moment as busy as any, but where
+    /// many have ended they tell better.
     pub fn waking_s(&self, drives: u32, wake: Seconds) -> (f64, f64) {
-        let woken = |rate: f64| (rate * MOMENT_S).clamp(1.0, f64::from(drives.max(1)));
-        let cost_s = |rate: f64| wake.0 * (woken(rate) + 0.5 * rate * wake.0);
-        (cost_s(self.peaks.usual()), cost_s(self.peaks.at_risk(0.0).unwrap_or(0.0)))
+        let cost_s = |woken: f64, rate: f64| {
+            wake.0 * (woken.clamp(1.0, f64::from(drives.max(1))) + 0.5 * rate * wake.0)
+        };
+        let by_rate_s = |rate: f64| cost_s(rate * MOMENT_S, rate);
+        let by_onset_s = |requests: f64| cost_s(requests, requests / ONSET_S);
+        let usual_s = by_rate_s(self.peaks.usual());
+        let worst_s = by_rate_s(self.peaks.at_risk(0.0).unwrap_or(0.0));
+        match self.onsets.onset().filter(|_| wake.0 <= ONSET_S) {
+            Some(onset) => {
+                (usual_s.min(by_onset_s(onset.usual)), worst_s.min(by_onset_s(onset.most)))
+            }
+            None => (usual_s, worst_s),
+        }
     }
 
     /// Time since the last request, in seconds.

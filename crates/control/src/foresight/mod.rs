@@ -23,6 +23,7 @@ mod estimate;
 mod guard;
 mod learning;
 mod load;
+mod onsets;
 mod peaks;
 mod price;
 mod saving;
