@@ -19,6 +19,8 @@ from governor import governed_fake
 from measuring import made_folder
 from wattio import cli
 from wattio.errors import WattioError
+from wattio.results.catalog import Catalog
+from wattio.results.runs import WHOLE, Recorded, Run, Verdict
 
 SIMULATION = """
 [study]
@@ -299,6 +301,40 @@ def test_whatever_is_taken_from_a_catalog_is_told_in_one_line(
         shutil.copytree(results[kind], folder)
         changed(folder, statement)
         assert_told(command, folder, statement, capsys)
+
+
+@pytest.mark.parametrize("value", ["9e999", "-9e999", "1e308"])
+@pytest.mark.parametrize("command", ["report", "compare", "open"])
+@pytest.mark.parametrize("kind", ["tiny", "fleet", "made", "governed"])
+def test_a_metric_that_is_no_finite_number_is_told_with_its_name(
+    kind: str,
+    command: str,
+    value: str,
+    results: dict[str, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It was an OverflowError where a count was taken, or an error of the figures' axes."""
+    if (kind, command) == ("governed", "compare"):
+        pytest.skip("it is not compared at all")
+    folder = tmp_path / "r"
+    shutil.copytree(results[kind], folder)
+    changed(folder, f"UPDATE metrics SET value = {value}")
+    code, err = assert_told(command, folder, value, capsys)
+    assert (code, ", not a finite number of at most 1e+100: the file" in err) == (2, True), err
+    assert f"{folder / 'catalog.sqlite'}: table metrics: " in err
+
+
+def test_a_metric_that_could_not_be_computed_is_absent(tmp_path: Path) -> None:
+    """NaN was "NOT NULL constraint failed", and infinity was kept."""
+    run = Run("a", "s", "native", {})
+    found = {"a_w": (float("nan"), "W"), "b_w": (float("inf"), "W"), "c_w": (1.0, "W")}
+    with Catalog(tmp_path / "catalog.sqlite") as catalog:
+        catalog.add_runs([run])
+        ended = Recorded("k", run, 0, 0, 0, (Verdict("VALID", ""),), {WHOLE: found})
+        catalog.add(ended, [], "simulation")
+        (read,) = catalog.iterations()
+    assert read.metrics == {"c_w": (1.0, "W")}
 
 
 def test_a_fleet_without_its_reference_is_told(

@@ -49,6 +49,9 @@ CREATE TABLE IF NOT EXISTS metrics (
 
 VERDICTS = ("VALID", "WARN", "INVALID")
 
+_VALUE_MAX = 1e100
+"""What no metric comes near in its unit: beyond it, sums, squares and scales of axes overflow."""
+
 
 class _Facts(Shape):
     """What is read of a run's facts, where it is there."""
@@ -221,6 +224,10 @@ class Catalog:
                 self._damaged(
                     "phases", f'has no "{phase}" of iteration {key}, of which are metrics'
                 )
+            if not _is_finite(value):
+                run = known.get(key, "no run")
+                told = f"{name} of iteration {key} ({run}) is {value}, not a finite number"
+                self._damaged("metrics", f"{told} of at most {_VALUE_MAX:g}")
             found.setdefault(key, {}).setdefault(phase, {})[name] = (value, unit)
         self._all_known("metrics", found, known)
         return {
@@ -315,6 +322,11 @@ def _bring_up(connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA user_version = {FORMAT}")
 
 
+def _is_finite(value: object) -> bool:
+    """Whether a value is a number that can be computed with further."""
+    return isinstance(value, int | float) and abs(value) <= _VALUE_MAX  # NaN is not.
+
+
 def _insert_verdicts(connection: sqlite3.Connection, key: str, verdicts: Sequence[Verdict]) -> None:
     rows = [(key, verdict.verdict, verdict.reason) for verdict in verdicts]
     connection.executemany("INSERT INTO verdicts VALUES (?, ?, ?)", rows)
@@ -327,6 +339,8 @@ def _insert_metrics(
         (key, phase, name, float(value), unit)
         for phase, metrics in by_phase.items()
         for name, (value, unit) in sorted(metrics.items())
+        # What could not be computed is absent, as a reading is that is missing.
+        if _is_finite(float(value))
     ]
     connection.executemany("INSERT OR REPLACE INTO metrics VALUES (?, ?, ?, ?, ?)", rows)
 
