@@ -25,6 +25,7 @@ __all__ = [
     "WattioError",
     "WorkloadFailed",
     "needed",
+    "no_room",
     "storage_reason",
     "unusable",
 ]
@@ -82,6 +83,7 @@ def needed(extra: Extra) -> str:
     )
 
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _DATABASE_FULL = "database or disk is full"
 _ERRNO = re.compile(r'"errno":\s*"?(\d+)')
 
@@ -111,13 +113,44 @@ def storage_reason(error: BaseException) -> str | None:
             where = f"{found.filename}: " if found.filename else ""
             return f"{where}{found.strerror or found}"
         if isinstance(found, sqlite3.Error):
-            # The second is about the index of the log, for which there was no room.
-            name = getattr(found, "sqlite_errorname", "")
-            full = _DATABASE_FULL in str(found) or name == "SQLITE_IOERR_SHMSIZE"
-            return f"catalog.sqlite: {os.strerror(errno.ENOSPC) if full else found}"
-        # Not imported here: most commands go without it.
-        if type(found).__module__.split(".")[0].lstrip("_") == "duckdb":
-            number = _ERRNO.search(str(found))
-            return os.strerror(int(number[1])) if number else _of_duckdb(str(found))
+            reason = os.strerror(errno.ENOSPC) if _is_full(found) else found
+            return f"catalog.sqlite: {reason}"
+        if _is_duckdbs(found):
+            number = _errno_of_duckdb(found)
+            return os.strerror(number) if number is not None else _of_duckdb(str(found))
         found = found.__cause__
     return None
+
+
+def no_room(error: BaseException) -> bool:
+    """Whether an error, or what led to it, was a full disk or a used-up quota.
+
+    No input is to blame for that, whatever the error's own type: it is the machine's.
+    """
+    found: BaseException | None = error
+    while found is not None:
+        if isinstance(found, OSError) and found.errno in _NO_ROOM:
+            return True
+        if isinstance(found, sqlite3.Error) and _is_full(found):
+            return True
+        if _is_duckdbs(found) and _errno_of_duckdb(found) in _NO_ROOM:
+            return True
+        # One that is raised `from None` has what led to it as its context.
+        found = found.__cause__ or found.__context__
+    return False
+
+
+def _is_full(error: sqlite3.Error) -> bool:
+    # The second is about the index of the log, for which there was no room.
+    name = getattr(error, "sqlite_errorname", "")
+    return _DATABASE_FULL in str(error) or name == "SQLITE_IOERR_SHMSIZE"
+
+
+def _is_duckdbs(error: BaseException) -> bool:
+    # Not imported here: most commands go without it.
+    return type(error).__module__.split(".")[0].lstrip("_") == "duckdb"
+
+
+def _errno_of_duckdb(error: BaseException) -> int | None:
+    found = _ERRNO.search(str(error))
+    return int(found[1]) if found else None

@@ -18,8 +18,10 @@ import numpy as np
 import pytest
 from simulation.study_fake import FakeSimulator
 from wattio.analysis.histogram import WindowHistograms
-from wattio.errors import ResultError
+from wattio.cli.failures import answer
+from wattio.errors import InputError, ResultError, no_room
 from wattio.kinds.simulation.folder import SimulationFolder
+from wattio.recording import recorder, sampler
 from wattio.results import samples
 from wattio.results.catalog import Catalog
 from wattio.results.plan import Plan
@@ -72,7 +74,7 @@ def test_a_disk_that_is_full_is_one_line_and_the_study_goes_on_later(
 ) -> None:
     with monkeypatch.context() as full:
         full.setattr(owner, name, failing)
-        assert called("run", "study.toml", "--jobs", "1") == 2
+        assert called("run", "study.toml", "--jobs", "1") == 1
     told = capsys.readouterr().err
     assert told.count("\n") == 1
     assert FULL in told
@@ -100,7 +102,7 @@ def test_a_disk_that_fills_up(
     with tiny_disk(place / "disk", 4096) as disk:
         fill = disk / "fill"
         fill.write_bytes(bytes((4096 - left_kib) * 1024))
-        assert called("run", "study.toml", "--jobs", "1", "--results", "disk") == 2
+        assert called("run", "study.toml", "--jobs", "1", "--results", "disk") == 1
         captured = capsys.readouterr()
         (line,) = (line for line in captured.err.splitlines() if not line.startswith("["))
         assert FULL in line
@@ -157,3 +159,47 @@ def test_a_recording_for_which_there_is_no_room_is_one_line(
             samples.write(disk / "x.parquet", windows, histograms)
         assert str(raised.value) == f"{disk / 'x.parquet'}: cannot be written: {FULL}"
         assert list(disk.iterdir()) == []
+
+
+QUOTA = OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+
+@pytest.mark.parametrize(
+    ("cause", "code"),
+    [
+        (OSError(errno.ENOSPC, FULL), 1),
+        (QUOTA, 1),
+        (sqlite3.OperationalError("database or disk is full"), 1),
+        (PermissionError(errno.EACCES, os.strerror(errno.EACCES)), 2),
+        (sqlite3.DatabaseError("file is not a database"), 2),
+    ],
+)
+@pytest.mark.parametrize("hidden", [False, True])
+def test_no_room_is_no_bad_input_whatever_the_error_is_called(
+    hidden: bool,
+    cause: Exception,
+    code: int,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Scripts that tell bad input (2) from a machine's problem (1) were told the wrong one."""
+    for kind in (ResultError, InputError):
+        with pytest.raises(kind) as told:
+            try:
+                raise cause
+            except Exception as error:
+                raise kind("x: cannot be written") from (None if hidden else error)
+        assert isinstance(told.value, Exception)
+        assert answer(told.value) == code
+    assert answer(cause) == code
+    capsys.readouterr()
+
+
+def test_a_full_disk_under_the_recorder_is_known_as_one(tmp_path: Path) -> None:
+    """The number was lost on the way from its process."""
+    full = OSError(errno.ENOSPC, FULL, str(tmp_path / "0.samples"))
+    told = sampler.told(full, tmp_path)
+    assert told["system"] == [errno.ENOSPC, FULL, str(tmp_path / "0.samples")]
+    with pytest.raises(ResultError) as raised:
+        raise recorder.raised(told)
+    assert no_room(raised.value)
+    assert "system" not in sampler.told(OSError(errno.ENOSPC, FULL, "/dev/x"), tmp_path)

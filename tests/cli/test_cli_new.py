@@ -165,8 +165,8 @@ def test_a_full_disk_leaves_nothing_and_is_told_with_the_path(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Path, "write_text", full)
-    assert called("new", "study", "mine") == 2
+    assert called("new", "study", "mine") == 1
     assert capsys.readouterr().err == "wattio: mine/day.toml: No space left on device\n"
-    assert called("new", "server", "mine") == 2
+    assert called("new", "server", "mine") == 1
     assert capsys.readouterr().err == "wattio: mine.toml: No space left on device\n"
     assert not list(Path().iterdir())

@@ -1,6 +1,7 @@
 """The command line of wattio: one file per command, each loaded only when it is called.
 
-Exit codes: 0 done, 1 the command found a problem, 2 input that cannot be used, 130 stopped.
+Exit codes: 0 done, 1 the command found a problem or the machine has one (a full disk), 2 input that
+cannot be used, 130 stopped.
 
 Nothing else is imported here before `main` has begun: what a Ctrl-C interrupts while modules are
 being loaded ends in one line, too.

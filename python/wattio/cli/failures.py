@@ -22,7 +22,7 @@ from cyclopts.exceptions import (
 
 from wattio.cli import EXIT_BAD_INPUT, EXIT_PROBLEM, EXIT_STOPPED
 from wattio.cli.printable import printable
-from wattio.errors import Cancelled, HostError, InputError, WattioError, storage_reason
+from wattio.errors import Cancelled, HostError, InputError, WattioError, no_room, storage_reason
 
 _LEADING_MINUS = re.compile(r"-(\.?\d|inf|nan)", re.IGNORECASE)
 """How a value begins that is no option, though it begins with a minus."""
@@ -66,16 +66,17 @@ def answer(error: Exception) -> int:
         return complain(of_arguments(error), EXIT_BAD_INPUT)
     if isinstance(error, Cancelled):
         return complain(str(error) or "stopped", EXIT_STOPPED)
+    code = EXIT_PROBLEM if no_room(error) else EXIT_BAD_INPUT
     if isinstance(error, WattioError | HostError | InputError):
-        return complain(str(error), EXIT_BAD_INPUT)
+        return complain(str(error), code)
     if isinstance(error, BrokenPipeError) and _reader_has_left():
         # Whoever read our output has left (`wattio ... | head`); the interpreter would complain
         # about the same thing once more when it flushes.
         sys.stderr.close()
         return EXIT_PROBLEM
     if (reason := storage_reason(error)) is not None:
-        # A full disk, a folder that others closed: a file of ours, and nothing to trace.
-        return complain(reason, EXIT_BAD_INPUT)
+        # A full disk, a folder that others closed: a file of ours, and no fault to report.
+        return complain(reason, code)
     return complain(_unforeseen(error), EXIT_PROBLEM)
 
 

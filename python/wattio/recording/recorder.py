@@ -100,7 +100,7 @@ class Recorder:
         answer = self._ask(request, timeout_s)
         if "error" in answer:
             self.stop()
-            raise _ERRORS[answer["error"]](answer["text"])
+            raise raised(answer)
         return {label: Facts(**facts) for label, facts in answer["facts"].items()}
 
     def read(self, label: str, start_monotonic_ns: int, end_monotonic_ns: int) -> Samples:
@@ -214,3 +214,11 @@ class Recorder:
         except OSError:
             lines = []
         return lines[-1] if lines else "no output"
+
+
+def raised(answer: dict[str, Any]) -> Exception:
+    """The error that the sampling process answers with; what the system said led to it."""
+    error = _ERRORS[answer["error"]](answer["text"])
+    if "system" in answer:
+        error.__cause__ = OSError(*answer["system"])
+    return error

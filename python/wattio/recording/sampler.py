@@ -59,7 +59,7 @@ def main() -> None:
     except OSError as error:
         failure = OSError(error.errno, error.strerror, error.filename or str(folder))
     if failure is not None:
-        _answer({"error": _kind(failure, folder), "text": _text(failure)})
+        _answer(told(failure, folder))
         os._exit(1)
     gc.collect()
     gc.disable()
@@ -138,6 +138,15 @@ def _end(watch: list[Watched]) -> None:
         thread.join(CLOSE_S)
     for watched in watch:
         watched.file.flush()
+
+
+def told(failure: Exception, folder: Path) -> dict[str, Any]:
+    """What the recorder's process raises again; `system` is what the system said of our files."""
+    kind = _kind(failure, folder)
+    found: dict[str, Any] = {"error": kind, "text": _text(failure)}
+    if isinstance(failure, OSError) and kind == ResultError.__name__:
+        found["system"] = [failure.errno, failure.strerror, failure.filename]
+    return found
 
 
 def _kind(failure: Exception, folder: Path) -> str:
