@@ -33,7 +33,9 @@ def commands() -> str:
     front = (
         "# Commands\n\n`wattio COMMAND --help` says the same. Exit codes: 0 done, 1 a problem was"
     )
-    front += " found (also of the machine: a full disk), 2 input that cannot be used, 130 stopped.\n\n"
+    front += (
+        " found (also of the machine: a full disk), 2 input that cannot be used, 130 stopped.\n\n"
+    )
     return front + text[start:]
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+import os
 import random
 import shutil
+import socket
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -301,6 +303,56 @@ def test_whatever_is_taken_from_a_catalog_is_told_in_one_line(
         shutil.copytree(results[kind], folder)
         changed(folder, statement)
         assert_told(command, folder, statement, capsys)
+
+
+PLACES = {
+    "tiny": ["machine.json", "catalog.sqlite", "inputs.json", "study.toml", "raw/*.json", "lock"],
+    "fleet": ["resolved.toml", "samples/*.parquet"],
+    "made": ["raw/*/iteration.json", "samples/*"],
+    "governed": ["raw/windows.jsonl", "raw/summary.json", "derived.json", "samples/*.parquet"],
+}
+
+
+@pytest.mark.parametrize("command", ["report", "recompute", "compare", "open", "run --resume"])
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind, names in PLACES.items() for name in names]
+)
+def test_a_pipe_in_place_of_a_file_is_refused_with_its_name(
+    kind: str,
+    name: str,
+    command: str,
+    results: dict[str, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whoever read it waited for somebody to write, for ever."""
+    folder = tmp_path / "r"
+    shutil.copytree(results[kind], folder)
+    place = min(folder.glob(name), default=folder / name)
+    place.unlink(missing_ok=True)
+    os.mkfifo(place)
+    capsys.readouterr()
+    if command == "open":
+        with pytest.raises(WattioError, match=rf"^{place}: is a pipe \(FIFO\), not a file$"):
+            wattio.open(folder)
+        return
+    assert called(*command.split(), *[folder] * (2 if command == "compare" else 1)) == 2
+    assert capsys.readouterr().err == f"wattio: {place}: is a pipe (FIFO), not a file\n"
+
+
+def test_a_link_to_a_device_is_refused_and_a_socket_is_nobodys_file(
+    whole: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "r"
+    shutil.copytree(whole["tiny"], folder)
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(folder / "raw" / "s"))
+    assert wattio.open(folder).summary
+    (folder / "raw" / "loop").symlink_to(folder)
+    assert wattio.open(folder).summary
+    (folder / "raw" / "x").symlink_to("/dev/zero")
+    with pytest.raises(WattioError, match=r"/raw/x: is a device, not a file$"):
+        wattio.open(folder)
 
 
 @pytest.mark.parametrize("value", ["9e999", "-9e999", "1e308"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
@@ -52,6 +53,29 @@ def read_once(path: Path, bytes_max: int) -> bytes:
 def as_text(content: bytes, encoding: str = "utf-8", errors: str = "strict") -> str:
     """The text of a file, its lines ended as Python's are. Raises UnicodeDecodeError."""
     return io.TextIOWrapper(io.BytesIO(content), encoding, errors).read()
+
+
+def refuse_what_blocks(folder: Path) -> None:
+    """Refuse a folder that holds a pipe or a device at any depth. Raises OSError with its path.
+
+    Whoever reads the files of such a folder could wait for ever, or without an end. A socket cannot
+    be opened at all, and a program may have left one. Links to folders are followed at the top.
+    """
+    places = [folder]
+    while places:
+        at = places.pop()
+        try:
+            entries = list(os.scandir(at))
+        except OSError:
+            continue  # It is told where it is needed.
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):  # A program may be writing there.
+                if entry.is_dir(follow_symlinks=at == folder):
+                    places.append(Path(entry.path))
+                elif not (entry.is_file() or entry.is_dir()):
+                    mode = entry.stat().st_mode
+                    if not stat.S_ISSOCK(mode):
+                        _refuse_other(Path(entry.path), mode)
 
 
 def _at_most(path: Path, file: io.BufferedReader, bytes_max: int) -> bytes:

@@ -18,6 +18,7 @@ from pydantic import Field
 
 from wattio.errors import ResultError, storage_reason
 from wattio.files import document, toml_text
+from wattio.files.named import as_text, read_bytes, refuse_what_blocks
 from wattio.files.whole import write_whole
 from wattio.results import machine
 from wattio.results.catalog import Catalog
@@ -38,6 +39,10 @@ def kind_of(path: Path) -> str:
     """What a result folder holds, one of KINDS. Raises ResultError where it is not one."""
     if not path.is_dir():
         raise ResultError(f"{path}: {'is not a folder' if path.exists() else 'not found'}")
+    try:
+        refuse_what_blocks(path)
+    except OSError as error:
+        raise ResultError(f"{error.filename or path}: {error.strerror}") from error
     try:
         content = json.loads((path / "machine.json").read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -185,7 +190,7 @@ class ResultFolder:
         """The study file as given. Raises ResultError where it says something else by now."""
         source = self.study_source()
         try:
-            current: str | None = self.as_begun(source.path.read_text(encoding="utf-8-sig"))
+            current: str | None = self.as_begun(as_text(read_bytes(source.path), "utf-8-sig"))
         except OSError:
             current = source.text
         except UnicodeDecodeError:
