@@ -104,7 +104,7 @@ impl Foresight {
         }
         self.full_speed_us = Some(full_speed_us);
         self.loss = Some(latency_us / full_speed_us - 1.0);
-        self.learn_tail(latency, met.shows_full_speed(), met.span);
+        self.learn_tail(latency, &met, latency_us / full_speed_us);
         if met.shows_full_speed() && !seen.alarm {
             self.judge_probe(&met.surprise, latency_us);
         } else {
@@ -393,12 +393,12 @@ impl Foresight {
         if swamped { 0.3 } else { 1.0 }
     }
 
-    fn learn_tail(&mut self, latency: &LatencyObservation, at_full_speed: bool, span: f64) {
+    fn learn_tail(&mut self, latency: &LatencyObservation, met: &Met, slower: f64) {
         if self.quantile().is_some()
             && let Some(histogram) = &latency.histogram
         {
-            let keep = (-span / self.settings.tail_windows).exp();
-            self.tails.learn(histogram, at_full_speed, keep);
+            let keep = (-met.span / self.settings.tail_windows).exp();
+            self.tails.learn(histogram, met.shows_full_speed(), slower, keep);
         }
     }
 

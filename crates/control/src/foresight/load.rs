@@ -2,7 +2,7 @@
 //! setting.
 
 use super::choice::Scene;
-use super::onsets::{ONSET_S, Onsets};
+use super::onsets::{Onsets, Waking};
 use super::peaks::Peaks;
 use super::settings::ForesightSettings;
 use wattio_law::{Glimpse, LatencyObservation, Observation};
@@ -309,25 +309,9 @@ impl Load {
         own * self.rate + (1.0 - own) * self.rate_slow.max(0.5 * self.rate)
     }
 
-    /// What a sleep costs that ends with the next requests, in request-seconds: as a rule, and at worst.
-    /// Each of the drives that the first ones come to is woken, and those that come while it wakes up
-    /// wait for half of that. How many come is told by the ends of earlier silences, or by the busiest
-    /// moments so far, whichever are fewer: a silence may end in a moment as busy as any, but where
-    /// many have ended they tell better.
-    pub fn waking_s(&self, drives: u32, wake: Seconds) -> (f64, f64) {
-        let cost_s = |woken: f64, rate: f64| {
-            wake.0 * (woken.clamp(1.0, f64::from(drives.max(1))) + 0.5 * rate * wake.0)
-        };
-        let by_rate_s = |rate: f64| cost_s(rate * MOMENT_S, rate);
-        let by_onset_s = |requests: f64| cost_s(requests, requests / ONSET_S);
-        let usual_s = by_rate_s(self.peaks.usual());
-        let worst_s = by_rate_s(self.peaks.at_risk(0.0).unwrap_or(0.0));
-        match self.onsets.onset().filter(|_| wake.0 <= ONSET_S) {
-            Some(onset) => {
-                (usual_s.min(by_onset_s(onset.usual)), worst_s.min(by_onset_s(onset.most)))
-            }
-            None => (usual_s, worst_s),
-        }
+    /// What a sleep of the drives costs that ends with the next requests: as a rule, and at worst.
+    pub fn waking(&self, drives: u32, wake: Seconds) -> [Waking; 2] {
+        self.onsets.waking(&self.peaks, drives, wake)
     }
 
     /// Time since the last request, in seconds.

@@ -303,7 +303,7 @@ impl Law for Foresight {
     fn full_speed_us(&self, statistic: Statistic) -> Option<f64> {
         match statistic {
             Statistic::Mean => self.full_speed_us,
-            Statistic::Quantile(q) => self.tails.full.quantile_us(q, 0.0),
+            Statistic::Quantile(q) => self.tails.full_speed_us(q, 0.0),
         }
     }
 

@@ -1,5 +1,8 @@
 //! How silences end: by how many requests, which is what wakes drives that slept through one.
 
+use super::peaks::Peaks;
+use wattio_units::Seconds;
+
 /// The ends of silences so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Onsets {
@@ -15,9 +18,32 @@ pub struct Onsets {
 
 /// What is known of the ends of silences: requests within [`ONSET_S`] of the first one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Onset {
-    pub usual: f64,
-    pub most: f64,
+struct Onset {
+    usual: f64,
+    most: f64,
+}
+
+/// What drives cost that have slept and wake up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Waking {
+    /// Requests that wait for one.
+    pub requests: f64,
+    /// How long they do, together, in seconds.
+    pub waited_s: f64,
+}
+
+impl Waking {
+    /// Each of the drives that the `first` requests come to is woken, and those that come while it wakes
+    /// up, at `rate` a second, wait for half of that.
+    fn of(first: f64, rate: f64, drives: u32, wake: Seconds) -> Self {
+        let woken = first.clamp(1.0, f64::from(drives.max(1)));
+        let (meanwhile, wake_s) = (rate * wake.0, wake.0);
+        Self { requests: woken + meanwhile, waited_s: wake_s * (woken + 0.5 * meanwhile) }
+    }
+
+    fn or_less(self, other: Self) -> Self {
+        if self.waited_s <= other.waited_s { self } else { other }
+    }
 }
 
 impl Onsets {
@@ -45,14 +71,28 @@ impl Onsets {
         self.most = (self.most * (1.0 - 1.0 / MEMORY)).max(requests);
     }
 
+    /// What a sleep of the drives costs that ends with the next requests: as a rule, and at worst. How many
+    /// come is told by the ends of earlier silences, or by the busiest moments so far, whichever are
+    /// fewer: a silence may end in a moment as busy as any, but where many have ended they tell better.
+    pub fn waking(&self, peaks: &Peaks, drives: u32, wake: Seconds) -> [Waking; 2] {
+        let rates = [peaks.usual(), peaks.at_risk(0.0).unwrap_or(0.0)];
+        let by_rate = rates.map(|rate| Waking::of(rate * ONSET_S, rate, drives, wake));
+        let Some(onset) = self.onset().filter(|_| wake.0 <= ONSET_S) else {
+            return by_rate;
+        };
+        let [usual, most] = [onset.usual, onset.most]
+            .map(|requests| Waking::of(requests, requests / ONSET_S, drives, wake));
+        [usual.or_less(by_rate[0]), most.or_less(by_rate[1])]
+    }
+
     /// By what silences end, once there were enough of them to tell.
-    pub fn onset(&self) -> Option<Onset> {
+    fn onset(&self) -> Option<Onset> {
         (self.count >= TOLD).then_some(Onset { usual: self.mean, most: self.most })
     }
 }
 
 /// How long an end of a silence is counted, in seconds: longer than drives take that wake up at once.
-pub const ONSET_S: f64 = 0.02;
+const ONSET_S: f64 = 0.02;
 /// A shorter time without requests is no silence, in seconds.
 const SILENCE_S: f64 = 0.1;
 /// Ends that the mean is of at most, and in which the greatest one is forgotten.
@@ -113,5 +153,25 @@ mod tests {
             onsets.glance(7.0, 0.25);
         }
         assert_eq!(onsets.onset(), Some(Onset { usual: 107.0, most: 107.0 }));
+    }
+
+    /// Drives stayed awake through a minute without requests, as it might have ended in the busiest
+    /// moment so far; a server whose silences end in few requests knows better.
+    #[test]
+    fn the_ends_of_silences_tell_what_waking_costs_once_there_are_some() {
+        let mut peaks = Peaks::default();
+        peaks.learn(50e3, 1.0, 2000.0);
+        let waking =
+            |ends, wake_s| after(ends, &[4.0, 0.0, 0.0]).waking(&peaks, 8, Seconds(wake_s));
+        let is_near = |seen: Waking, requests: f64, waited_s: f64| {
+            (seen.requests - requests).abs() < 1e-6 && (seen.waited_s - waited_s).abs() < 1e-9
+        };
+        let [_, at_first] = waking(19, 0.01);
+        assert!(is_near(at_first, 508.0, 0.01 * (8.0 + 250.0)), "{at_first:?}");
+        for told in waking(20, 0.01) {
+            assert!(is_near(told, 6.0, 0.01 * (4.0 + 1.0)), "{told:?}");
+        }
+        // Of drives that take longer than an end is counted for they tell nothing.
+        assert!(waking(20, 1.0)[1].requests > 50e3);
     }
 }

@@ -5,6 +5,7 @@
 //! the mean loss then meets the bound, and the power is close to the least that any policy draws.
 
 use super::doubt::Unknown;
+use super::onsets::Waking;
 use super::settings::ForesightSettings;
 use super::tail::Tails;
 use wattio_law::{Bound, LatencyObservation, Limit, Scope, Statistic};
@@ -112,7 +113,7 @@ impl Account {
                 (spent, allowed)
             }
             Statistic::Quantile(q) => {
-                self.tail_us = window.tails.full.quantile_us(q, settings.careful_deviations);
+                self.tail_us = window.tails.full_speed_us(q, settings.careful_deviations);
                 let limit_us = self.bound.limit_us(self.tail_us);
                 let Some((histogram, limit_us)) = window.seen.histogram.as_ref().zip(limit_us)
                 else {
@@ -199,11 +200,13 @@ impl Account {
         }
     }
 
-    /// What may be lost to drives that wake up. A request that waits for one is over any quantile's
-    /// limit, however long it waits.
-    pub fn reserve_for_drives_us(&self) -> f64 {
-        let mean = self.bound.statistic == Statistic::Mean;
-        if mean { self.reserve_us() } else { 0.0 }
+    /// What is lost to drives that wake up, in request-microseconds. A request that waits for one is
+    /// over a quantile's limit, however long it waits.
+    pub fn lost_us(&self, waking: &Waking) -> f64 {
+        match self.bound.statistic {
+            Statistic::Mean => waking.waited_s * 1e6,
+            Statistic::Quantile(_) => waking.requests * self.slack_us,
+        }
     }
 
     /// Whether the limit cannot be told, as full speed's quantile is not known.
@@ -315,6 +318,22 @@ mod tests {
     }
 
     /// In bursts that full speed itself was late in the price rose 4000-fold, and it took a minute to come
+    /// No drive slept where a bound on a quantile was set, whatever it left.
+    #[test]
+    fn requests_that_wait_for_drives_are_over_a_quantiles_limit() {
+        let waking = Waking { requests: 30.0, waited_s: 0.2 };
+        let account = |bound: &str| Account {
+            slack_us: 100.0,
+            allowed_ever: 50.0,
+            ..Account::new(bound.parse().unwrap())
+        };
+        let (mean, tail) = (account("mean 20%"), account("p99 20%"));
+        assert_eq!((mean.lost_us(&waking), tail.lost_us(&waking)), (200e3, 3000.0));
+        assert!(tail.lost_us(&waking) < tail.reserve_us());
+        let broken = Account { spent_ever: 30.0, ..tail };
+        assert!(broken.lost_us(&waking) > broken.reserve_us());
+    }
+
     /// down again.
     #[test]
     fn what_is_late_at_full_speed_does_not_drive_the_price_of_a_quantile_up() {
@@ -331,7 +350,7 @@ mod tests {
                     histogram: Some(LatencyHistogram { buckets }),
                     ..LatencyObservation::quiet(wattio_units::Seconds(0.0))
                 };
-                tails.learn(seen.histogram.as_ref().unwrap(), late == 0, 1.0);
+                tails.learn(seen.histogram.as_ref().unwrap(), late == 0, 1.0, 1.0);
                 let window = Spent {
                     seen: &seen,
                     extra_us: 0.0,

@@ -160,17 +160,21 @@ impl Foresight {
         let Some(drives) = self.limits.drives.filter(|_| self.settings.adapt_background) else {
             return false;
         };
-        let (usual_s, worst_s) = self.load.waking_s(drives.count, drives.wake);
+        let [usual, worst] = self.load.waking(drives.count, drives.wake);
+        // So they stay awake until the first requests have earned a promise.
+        let affordable =
+            |account: &Account| account.lost_us(&worst) < account.reserve_us() * RESERVE_AT_ONCE;
+        let aim = self.aim();
+        let worth = |account: &Account| {
+            account.price_w(&self.settings, aim) * account.lost_us(&usual) / 1e6
+        };
+        let least_w = self.price_w_least() * usual.waited_s;
+        let cost_w = self.accounts.iter().map(worth).fold(least_w, f64::max);
         // Whoever has been quiet for long stays so for as long again.
         let often = 1.0 / self.load.quiet_s().max(1e-3);
-        let quiet = self.load.quiet_s() >= self.settings.quiet_min.0;
-        let reserves_us = self.accounts.iter().map(Account::reserve_for_drives_us);
-        let reserve_us = reserves_us.fold(f64::INFINITY, f64::min);
-        // So they stay awake until the first requests have earned a promise.
-        let affordable = worst_s * 1e6 < reserve_us * RESERVE_AT_ONCE;
-        quiet
-            && affordable
-            && drives.saves.is_some_and(|saves| saves.0 > self.price_w() * usual_s * often)
+        self.load.quiet_s() >= self.settings.quiet_min.0
+            && self.accounts.iter().all(affordable)
+            && drives.saves.is_some_and(|saves| saves.0 > cost_w * often)
             && self.background.can_wait(self.elapsed, &self.settings)
     }
 
