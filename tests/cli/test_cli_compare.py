@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from governor import governed_fake as fake
+from rich.console import Console
 from wattio import cli
+from wattio.cli import compare
 from wattio.models.runs import RESULT
+from wattio.results.compare import Ratio
+from wattio.results.summary import Estimate
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
@@ -68,3 +73,18 @@ def test_what_is_no_result_is_said(
     err = refusal(capsys, tmp_path / name, tmp_path)
     assert f"{tmp_path / name}: " in err
     assert said in err
+
+
+def test_the_table_has_the_units_that_fit_as_the_page_has() -> None:
+    """It showed 140 000 of the unit us, where the page showed 140 ms."""
+    slow = Estimate("us", (140_000.0,), 140_000.0, None, None)
+    much = Estimate("J", (7_200_000.0,), 7_200_000.0, None, None)
+    group = [
+        Ratio("a/x", "a/x", "", name, of.unit, of, of, 1.0, None, None, "")
+        for name, of in (("latency_us_mean", slow), ("energy_j", much))
+    ]
+    shown = StringIO()
+    Console(file=shown, width=200).print(compare._table(group))
+    text = shown.getvalue().replace("\N{NO-BREAK SPACE}", " ")
+    assert text.count("140 ms") == 2
+    assert text.count("2.00 kWh") == 2

@@ -169,15 +169,18 @@ def _table(group: list[Ratio]) -> Table:
     one, other = group[0].first_run, group[0].second_run
     title = one if one == other else f"{other} against {one}"
     phase = f": {group[0].phase}" if group[0].phase else ""
+    from wattio.report.phrases import quantity
     from wattio.results.compare import ends, p_value, share
 
     table = Table(title=title + phase, title_justify="left", box=None)
     table.add_column("metric")
-    for column in ("first", "n", "second", "n", "unit", "ratio", "95 % interval", "p", "seen from"):
+    for column in ("first", "n", "second", "n", "ratio", "95 % interval", "p", "seen from"):
         table.add_column(column, justify="right")
     for item in group:
         metric = f"{item.metric} (estimated)" if item.estimated else item.metric
-        sides = [(output.number(side.mean), str(side.n)) for side in (item.first, item.second)]
+        sides = [
+            (quantity(side.mean, item.unit), str(side.n)) for side in (item.first, item.second)
+        ]
         size = item.detectable_share
         told = [
             f"{item.ratio:.4f}",
@@ -185,7 +188,7 @@ def _table(group: list[Ratio]) -> Table:
             p_value(item.p, output.ABSENT),
         ]
         told.append(output.ABSENT if size is None else share(size))
-        table.add_row(metric, *sides[0], *sides[1], item.unit, *told)
+        table.add_row(metric, *sides[0], *sides[1], *told)
     return table
 
 
