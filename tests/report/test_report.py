@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from simulation.study_fake import FakeSimulator
 from simulation.test_study_run import carried_out
 from wattio.cli import output
@@ -25,7 +26,7 @@ from wattio.kinds.simulation import execute, metrics, recompute
 from wattio.kinds.simulation.folder import SimulationFolder
 from wattio.report import make, plots
 from wattio.report.plots import POINTS, STATES
-from wattio.report.simulation import gather, phrases
+from wattio.report.simulation import figures, gather, phrases
 from wattio.results import summary
 from wattio.results.runs import Recorded, Run, Verdict
 from wattio.results.states import TAILS
@@ -164,6 +165,24 @@ def test_what_leaves_the_top_of_a_figure_is_told() -> None:
         values = np.array([300.0] * 99 + [4000.0])
         assert plots.fit(axis, values, "latency").startswith("peaks up to 4")
         assert plots.fit(other, values[:-1], "latency") == ""
+
+
+def test_the_power_over_time_is_marked_where_its_axis_leaves_zero_out(
+    result: SimulationFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every other cut axis was marked."""
+    drawn: list[Figure] = []
+
+    def kept(figure: Figure) -> str:
+        drawn.append(figure)
+        return ""
+
+    monkeypatch.setattr(plots, "svg", kept)
+    with plots.styled():
+        figures.power_and_latency(gather.gather(result.path).loads[0])
+    axis = drawn[0].axes[0]
+    assert axis.get_ylim()[0] > 0
+    assert [line for line in axis.lines if line.get_transform() == axis.transAxes]
 
 
 def test_states_are_shaded_in_the_figure_to_be_looked_into(page: str) -> None:

@@ -54,6 +54,7 @@ def power_and_latency(part: LoadPart) -> Drawn:
     latencies = [curve.series["latency_us_mean"] for curve in part.curves]
     cut = plots.fit(axes[1], np.concatenate(latencies), "mean latency")
     ends_us = axes[1].get_ylim()
+    plots.mark_cut(axes[0])
     _finish_time(drawn, axes, part, [*extra, *shaded])
     subject = part.subject
     told = f" Shading shows the state of {subject.label}." if subject and states else ""
