@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import docs_keys
+import docs_metrics
 import docs_reference
 import docs_rust
 import docs_site
@@ -222,3 +223,22 @@ def test_every_key_of_wattiod_is_on_its_page() -> None:
     # The site shows the same tables.
     tables = re.findall(r"(?m)(?:^\|.*\n)+", page)
     assert [table for table in tables if table not in docs_keys.files()] == []
+
+
+@pytest.mark.parametrize("program", docs_metrics.PROGRAMS)
+def test_every_metric_of_a_program_is_listed_with_its_unit(program: str) -> None:
+    """There was no list of them but the programs' own pages, which tell no units."""
+    (page,) = (page for page in docs_metrics.programs() if f"of {program}\n" in page)
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines()[6:]]
+    names = [name.strip("`") for name, *_ in rows]
+    assert len(names) == len(set(names)) > 50
+    sources = "".join(
+        path.read_text(encoding="utf-8").split("#[cfg(test)]")[0]
+        for path in docs_metrics.PROGRAMS[program].glob("*.rs")
+    )
+    defined = set(re.findall(r'"((?:wattio|process)_\w*|wattio)"', sources))
+    assert defined <= {re.sub("_(total|info)$", "", name) for name in names}
+    units = {name.strip("`"): unit for name, unit, *_ in rows}
+    assert units["wattio_latency_bound_seconds"] == "s"
+    assert units["wattio_energy_estimated_joules_total"] == "J"
+    assert units["wattio_windows_total"] == "1"

@@ -15,6 +15,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 import docs_keys
+import docs_metrics
 import docs_reference
 
 ROOT = Path(__file__).parents[2]
@@ -31,10 +32,16 @@ def pages() -> dict[str, str]:
         "reference/commands.md": docs_reference.commands(),
         "reference/files.md": docs_keys.files(),
         "reference/policies.md": docs_reference.policies(),
-        "reference/metrics.md": docs_reference.metrics(),
+        "reference/metrics.md": metrics(),
         "reference/python.md": docs_reference.python(),
         "glossary.md": glossary(),
     }
+
+
+def metrics() -> str:
+    """The metrics of results, and then those that programs offer to Prometheus."""
+    programs = (f"{part}\n" for part in docs_metrics.programs())
+    return "\n".join([docs_reference.metrics(), *programs])
 
 
 def tutorial(notebook: dict[str, Any]) -> str:

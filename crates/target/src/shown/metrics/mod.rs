@@ -335,9 +335,13 @@ pub(super) fn families(shown: &Shown) -> Vec<Family<'_>> {
 fn latencies(shown: &Shown) -> Family<'_> {
     let (spread, sum) = &shown.latencies;
     let buckets = spread.buckets.iter().map(|&(edge_us, count)| (edge_us / 1e6, count)).collect();
-    let help = "Latency of requests, from the socket to the socket.";
-    let value = Value::Spread(buckets, sum.0);
-    Family::of("wattio_latency_seconds", help, Kind::Histogram, Some(value))
+    let value = Some(Value::Spread(buckets, sum.0));
+    Family::of(
+        "wattio_latency_seconds",
+        "Latency of requests, from the socket to the socket.",
+        Kind::Histogram,
+        value,
+    )
 }
 
 /// The reason of the last decision.
