@@ -81,6 +81,9 @@ pub fn read_text(path: &Path) -> io::Result<String> {
     })
 }
 
+/// The most bytes that the path of a UNIX socket may have, by `sun_path` of `unix(7)`.
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+
 /// Where a UNIX socket is bound before it has its name, which it gets once somebody listens: who came
 /// between would find that nobody answers, and could take it for what a killed process has left.
 #[derive(Debug)]
@@ -93,9 +96,15 @@ impl<'a> UnnamedSocket<'a> {
     /// A place beside `name`.
     #[must_use]
     pub fn of(name: &'a Path) -> Self {
+        let process = std::process::id();
         let mut path = name.as_os_str().to_owned();
-        path.push(format!(".{}", std::process::id()));
-        let unnamed = Self { name, path: path.into() };
+        path.push(format!(".{process}"));
+        let mut path = PathBuf::from(path);
+        // A name that just fits has no room for more.
+        if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
+            path = name.with_file_name(format!(".{process}"));
+        }
+        let unnamed = Self { name, path };
         // Of a killed process with our number.
         unnamed.remove();
         unnamed
@@ -132,7 +141,8 @@ impl Drop for UnnamedSocket<'_> {
     }
 }
 
-/// A message without what Rust adds to the system's words: its numbers, as in ` (os error 2)`.
+/// A message without what Rust adds to the system's words: its numbers, as in ` (os error 2)`, and the
+/// name of a macro of C.
 #[must_use]
 pub fn plain(message: impl Display) -> String {
     const ADDED: &str = " (os error ";
@@ -146,7 +156,8 @@ pub fn plain(message: impl Display) -> String {
             _ => text.extend([ADDED, part]),
         }
     }
-    text
+    let allowed = format!("the path of a socket may have up to {SOCKET_PATH_BYTES_MAX} bytes");
+    text.replace("path must be shorter than SUN_LEN", &allowed)
 }
 
 #[cfg(test)]
@@ -216,6 +227,24 @@ mod tests {
         let mut text = String::new();
         open_to_read_once(Path::new(&path)).unwrap().read_to_string(&mut text).unwrap();
         assert_eq!(text, "a");
+    }
+
+    /// The place beside it had to be shorter by the number of the process, and "SUN_LEN" told nobody
+    /// what is allowed.
+    #[test]
+    fn a_socket_may_have_as_long_a_path_as_the_system_allows() {
+        let folder = tempfile::tempdir().unwrap();
+        let named = |bytes: usize| {
+            let rest = bytes - folder.path().as_os_str().len() - 1;
+            folder.path().join("s".repeat(rest))
+        };
+        let longest = named(SOCKET_PATH_BYTES_MAX);
+        let unnamed = UnnamedSocket::of(&longest);
+        let _listener = UnixListener::bind(unnamed.path()).unwrap();
+        unnamed.appear().unwrap();
+        UnixStream::connect(&longest).unwrap();
+        let error = UnixListener::bind(named(SOCKET_PATH_BYTES_MAX + 1)).unwrap_err();
+        assert_eq!(plain(error), "the path of a socket may have up to 107 bytes");
     }
 
     /// A client that came between `bind` and `listen` was told that nobody answers.
