@@ -173,9 +173,21 @@ fn tell_recovery(export: &str, recovery: &Recovery, took: Duration) {
 const SUPERBLOCK_LOST: &str = "neither copy of a superblock could be read: the volume was opened from the other one, and both \
      are written again";
 
+/// What is told where only second copies of superblocks were left.
+const FIRST_COPIES_LOST: &str = "no first copy of a superblock could be read, and a second one counts: nothing is lost if the \
+     power failed while they were written; if they were damaged, blocks written shortly before may \
+     be lost, and a scrub finds which";
+
 /// What a recovery could not make good without anybody's notice.
 fn losses(recovery: &Recovery) -> Vec<String> {
-    let Recovery { damaged_blocks, resynced_blocks, devices_out, superblock_lost, .. } = *recovery;
+    let Recovery {
+        damaged_blocks,
+        resynced_blocks,
+        devices_out,
+        superblock_lost,
+        first_copies_lost,
+        ..
+    } = *recovery;
     let mut told = Vec::new();
     if damaged_blocks > 0 {
         let (is, them) = if damaged_blocks == 1 { ("is", "it") } else { ("are", "them") };
@@ -192,6 +204,9 @@ fn losses(recovery: &Recovery) -> Vec<String> {
     }
     if superblock_lost {
         told.push(SUPERBLOCK_LOST.into());
+    }
+    if first_copies_lost {
+        told.push(FIRST_COPIES_LOST.into());
     }
     told
 }
@@ -213,6 +228,8 @@ mod tests {
         assert_eq!(told(0, 0, 0), [""; 0]);
         let lost = Recovery { superblock_lost: true, ..Recovery::default() };
         assert_eq!(losses(&lost), [SUPERBLOCK_LOST]);
+        let lost = Recovery { first_copies_lost: true, ..Recovery::default() };
+        assert_eq!(losses(&lost), [FIRST_COPIES_LOST]);
         assert_eq!(
             told(1, 1, 1),
             [

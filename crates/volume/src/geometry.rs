@@ -129,7 +129,7 @@ impl Geometry {
 
     /// Where the first copies of both slots lie, or the second ones, in bytes.
     #[must_use]
-    pub(crate) fn superblock_copies(copy: usize) -> [u64; 2] {
+    pub fn superblock_copies(copy: usize) -> [u64; 2] {
         SUPERBLOCKS.map(|slot| slot[copy])
     }
 

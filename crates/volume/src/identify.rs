@@ -62,6 +62,11 @@ impl Slots {
         self.copies[slot].iter().all(Option::is_none)
     }
 
+    /// Whether a first copy holds this superblock.
+    fn is_in_first_copy(&self, number: u64) -> bool {
+        self.copies.iter().any(|[first, _]| first.as_ref().is_some_and(|one| one.number == number))
+    }
+
     fn has_lost(&self) -> bool {
         self.is_lost(0) || self.is_lost(1)
     }
@@ -125,6 +130,10 @@ pub(crate) struct Condition {
     pub(crate) is_last: bool,
     /// Whether a slot is lost on a device that counts.
     pub(crate) has_lost: bool,
+    /// Whether only second copies hold the one that counts. The power failed while the first ones of the
+    /// next one were written, and all is there; or the first ones were damaged, and what this one
+    /// relies on may have been used for something else.
+    pub(crate) first_copies_lost: bool,
 }
 
 impl Condition {
@@ -169,6 +178,7 @@ pub(crate) fn identify(
         slots: vec![Slots::default(); devices],
         is_last: true,
         has_lost: false,
+        first_copies_lost: true,
     };
     let mut disks: Disks = std::iter::repeat_with(|| None).take(devices).collect();
     let in_sync = best.roles.iter().filter(|&&role| role == DeviceRole::InSync).count();
@@ -181,6 +191,7 @@ pub(crate) fn identify(
             }
             condition.is_last = false;
         }
+        condition.first_copies_lost &= !one.slots.is_in_first_copy(best.number);
         condition.has_lost |= one.slots.has_lost() && !one.slots.is_new();
         let device = usize::from(one.superblock.device);
         condition.slots[device] = one.slots;

@@ -45,6 +45,10 @@ pub struct Recovery {
     /// Whether neither copy of a superblock could be read on a device: opening the volume writes them
     /// again.
     pub superblock_lost: bool,
+    /// Whether the newest superblock was in second copies only: if the power failed while its successor
+    /// was written, nothing is lost; if the first copies were damaged later, blocks that were written
+    /// since may be, and then reading them fails.
+    pub first_copies_lost: bool,
 }
 
 /// Disks that hold the volume as it should be, by number of device.
@@ -180,7 +184,13 @@ fn recover(
     let geometry = from.geometry;
     let (was_clean, superblock_lost) = (from.is_clean && condition.is_last, condition.has_lost);
     let devices_out = devices_out(from);
-    let mut recovery = Recovery { was_clean, devices_out, superblock_lost, ..Recovery::default() };
+    let mut recovery = Recovery {
+        was_clean,
+        devices_out,
+        superblock_lost,
+        first_copies_lost: condition.first_copies_lost,
+        ..Recovery::default()
+    };
     let mut in_sync = in_sync(disks);
     let mut map = load_map(&mut in_sync, from, options, &mut recovery)?;
     let mut superblock = from.clone();

@@ -166,6 +166,9 @@ impl<'a, 'b> Reader<'a, 'b> {
         for stream in &streams {
             durable = durable.max(self.durable_beyond(stream.at)?);
         }
+        if recovery.first_copies_lost {
+            durable = durable.max(self.durable_anywhere()?);
+        }
         // Torn by the crash: this record and all after it were never answered as durable.
         let torn = found
             .iter()
@@ -269,6 +272,22 @@ impl<'a, 'b> Reader<'a, 'b> {
                     let header = self.decode(block, place, generation, epochs);
                     durable = durable.max(header.map_or(0, |header| header.durable));
                 }
+            }
+        }
+        Ok(durable)
+    }
+
+    /// What the first header of any segment says to be durable. Where a later superblock was lost,
+    /// segments of the log may have been used again: nothing leads to what they hold now.
+    fn durable_anywhere(&mut self) -> Result<u64, OpenError> {
+        let mut durable = 0;
+        for segment in 0..self.superblock.geometry.segments {
+            let place = Place::new(segment, 0);
+            for copy in self.read_copies(place, 1)?.iter().flatten() {
+                // After a loss that was accepted, what an earlier opening wrote says too much.
+                durable = Header::decode(copy.pages.block(0), self.superblock.volume, place)
+                    .filter(|header| header.epoch >= self.superblock.epoch)
+                    .map_or(durable, |header| header.durable.max(durable));
             }
         }
         Ok(durable)

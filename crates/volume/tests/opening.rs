@@ -512,3 +512,27 @@ fn a_record_that_a_crash_cut_off_never_comes_back() {
     world.volume = opened.volume;
     assert!(world.read_now(3, 1).is_ok_and(|read| read[0] == [0; wattio_pages::BLOCK]));
 }
+
+/// The first copies were lost after the log had gone round: from a second copy of long ago the volume
+/// was opened as if nothing had been written since.
+#[test]
+fn a_second_copy_that_is_older_than_the_log_is_not_taken_for_the_newest() {
+    let mut world = world(1);
+    let disk = world.disks[0].clone();
+    world.write_now(1);
+    world.checkpoint();
+    let older = superblock_page(&disk, newest_place(&disk));
+    // Until all segments were used again, some three times; nothing is collected meanwhile.
+    for _ in 0..150 {
+        (0..50).for_each(|lba| world.write_now(lba));
+        world.checkpoint();
+    }
+    world.flush_now();
+    for at in (0..2).flat_map(Geometry::superblock_offsets) {
+        overwrite(&disk, at, 7);
+    }
+    disk.write_page([Geometry::superblock_copies(1)[0]; 2], &older);
+    disk.write_page([Geometry::superblock_copies(1)[1]; 2], &older);
+    let refused = error(&world.disks, &OPTIONS);
+    assert!(matches!(refused, OpenError::DamagedLog { .. }), "{refused}");
+}

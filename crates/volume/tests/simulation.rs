@@ -41,6 +41,11 @@ fn a_superblock_that_is_lost_costs_nothing() {
 }
 
 #[test]
+fn what_is_lost_with_the_first_copies_of_superblocks_is_told() {
+    stories::first_copies_rot(0..16);
+}
+
+#[test]
 fn a_disk_that_fails_ends_writes_and_loses_nothing_durable() {
     stories::dying_disk(0..12);
 }

@@ -80,6 +80,8 @@ pub struct Tally {
     pub collected: u64,
     pub checkpoints: u64,
     pub repaired: u64,
+    /// Openings that were refused because something durable was gone.
+    pub refused: u64,
     /// Bytes that clients wrote to volumes that are compressed, and bytes that were stored of them.
     pub packed_from: u64,
     pub packed_to: u64,
@@ -99,6 +101,7 @@ impl Tally {
             collected: self.collected + other.collected,
             checkpoints: self.checkpoints + other.checkpoints,
             repaired: self.repaired + other.repaired,
+            refused: self.refused + other.refused,
             packed_from: self.packed_from + other.packed_from,
             packed_to: self.packed_to + other.packed_to,
         }
@@ -116,6 +119,8 @@ pub struct World {
     pub may_fail: bool,
     /// Whether both copies of a superblock of a device rot before the volume is opened again.
     pub superblocks_rot: bool,
+    /// Whether second copies of superblocks take long to be written.
+    pub second_copies_are_slow: bool,
     ios: Vec<Io>,
     /// Reads that take long, and the step at which each ends.
     slow: Vec<(u64, Io)>,
@@ -145,6 +150,7 @@ impl World {
             tally: Tally::default(),
             may_fail: false,
             superblocks_rot: false,
+            second_copies_are_slow: false,
             ios: Vec::new(),
             slow: Vec::new(),
             steps: 0,
@@ -214,7 +220,13 @@ impl World {
             if matches!(io.op, Op::Flush) {
                 self.flushes.insert(io.id, self.disks[usize::from(io.device)].begin_flush());
             }
-            if matches!(io.op, Op::Read { .. }) && self.random.random_bool(0.02) {
+            let is_second_copy = |offset: u64| Geometry::superblock_copies(1).contains(&offset);
+            let is_slow = match io.op {
+                Op::Read { .. } => self.random.random_bool(0.02),
+                Op::Write { offset, .. } => self.second_copies_are_slow && is_second_copy(offset),
+                Op::Flush => false,
+            };
+            if is_slow {
                 self.slow.push((self.steps + self.random.random_range(0..2000), io));
             } else {
                 self.ios.push(io);
@@ -295,6 +307,35 @@ impl World {
             }
         };
         self.after_open(recovery);
+    }
+
+    /// The power fails, and the first copies of both superblocks are gone on each device; whether the
+    /// volume could be opened. If so, it is told, and what was flushed is there or cannot be read.
+    pub fn crash_and_lose_first_copies(&mut self) -> Result<Recovery, OpenError> {
+        self.take_ios();
+        self.slow.clear();
+        for io in std::mem::take(&mut self.ios) {
+            if let Op::Write { offset, parts } = io.op
+                && self.random.random_bool(0.5)
+            {
+                let _ = write(&self.disks[usize::from(io.device)], offset, &parts);
+            }
+        }
+        self.add_counters();
+        self.tally.crashes += 1;
+        for disk in &self.disks {
+            disk.lose_power(&mut self.random);
+            for offset in Geometry::superblock_copies(0) {
+                disk.flip_bit(offset, &mut self.random);
+            }
+        }
+        let (volume, recovery) = open_on(&self.disks)?;
+        assert!(recovery.first_copies_lost, "seed {}: {recovery:?}", self.plan.seed);
+        self.volume = volume;
+        self.may_fail = true;
+        self.after_open(recovery);
+        self.may_fail = false;
+        Ok(recovery)
     }
 
     /// Closes the volume.
@@ -505,11 +546,14 @@ impl World {
                         self.model.settle(lba, version);
                     }
                 }
-                Err(fault) => assert!(
-                    self.may_fail,
-                    "seed {}: blocks from {first}: {fault:?}, {recovery:?}",
-                    self.plan.seed
-                ),
+                Err(fault) => {
+                    self.tally.faults += 1;
+                    assert!(
+                        self.may_fail,
+                        "seed {}: blocks from {first}: {fault:?}, {recovery:?}",
+                        self.plan.seed
+                    );
+                }
             }
         }
     }

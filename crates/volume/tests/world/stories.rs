@@ -4,7 +4,7 @@ use super::disk::SimDisk;
 use super::{OPTIONS, Plan, Tally, World, boxed};
 use rand::RngExt;
 use std::ops::Range;
-use wattio_volume::{Class, Compression, Fault, Geometry, check};
+use wattio_volume::{Class, Compression, Fault, Geometry, OpenError, check};
 
 fn plan(seed: u64, devices: usize) -> Plan {
     let small = seed.is_multiple_of(3);
@@ -206,6 +206,47 @@ pub fn superblocks_rot(seeds: Range<u64>) {
     };
     let tally = sum(seeds.map(run));
     assert!(tally.replayed > 0 && tally.crashed_recoveries > 0, "{tally:?}");
+}
+
+/// The power fails soon after a checkpoint, while the second copies of its superblock may be under way,
+/// and then the first copies rot. What was used for something else since may be needed: then opening
+/// fails, or says what may have happened, and blocks that are lost cannot be read. None is as it was
+/// before it was flushed.
+pub fn first_copies_rot(seeds: Range<u64>) {
+    let run = |seed| {
+        let mut plan = plan(seed, 1 + (seed / 3 % 2) as usize);
+        plan.geometry.segments = if plan.geometry.segment_blocks == 16 { 45 } else { 47 };
+        plan.geometry.blocks = plan.geometry.capacity_blocks();
+        let mut world = World::new(plan);
+        (0..2000).for_each(|_| world.step());
+        for _ in 0..20 {
+            (0..world.random.random_range(0..300)).for_each(|_| world.step());
+            world.second_copies_are_slow = world.random.random_bool(0.7);
+            world.checkpoint();
+            (0..world.random.random_range(0..300)).for_each(|_| world.step());
+            world.second_copies_are_slow = false;
+            match world.crash_and_lose_first_copies() {
+                Ok(recovery) => world.tally.replayed += recovery.records,
+                // Of a device whose second copies were torn nothing is left that says what it is.
+                Err(
+                    OpenError::DamagedLog { .. }
+                    | OpenError::DamagedMap { .. }
+                    | OpenError::Missing { .. }
+                    | OpenError::NoVolume(_),
+                ) => {
+                    world.tally.refused += 1;
+                    break;
+                }
+                Err(error) => panic!("seed {seed}: {error}"),
+            }
+            if world.tally.faults > 0 {
+                break;
+            }
+        }
+        world.told()
+    };
+    let tally = sum(seeds.map(run));
+    assert!(tally.replayed > 0 && tally.refused > 0 && tally.faults > 0, "{tally:?}");
 }
 
 /// The only device fails for a while: writes end with errors, and what was durable is there again
