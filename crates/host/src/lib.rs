@@ -24,6 +24,7 @@ pub mod sources;
 pub mod takeover;
 pub mod topology;
 pub mod trust;
+pub mod verdict;
 
 pub use config::DaemonConfig;
 pub use machine::LinuxMachine;

@@ -2,7 +2,7 @@
 
 mod law;
 
-pub use law::{FrequencyConfig, PolicyConfig, PowerConfig, SOCKET, ServiceConfig};
+pub use law::{FrequencyConfig, PolicyConfig, PowerConfig, SOCKET, SafetyConfig, ServiceConfig};
 
 use crate::plant::{Layout, LayoutError};
 use crate::reactor::Idle;
@@ -83,6 +83,9 @@ pub struct Config {
     /// The law that decides how many reactors are on.
     #[serde(default)]
     pub policy: PolicyConfig,
+    /// How carefully the law's decisions are carried out.
+    #[serde(default)]
+    pub safety: SafetyConfig,
     /// The frequency of the reactors' cores. Without this table, the target leaves the frequency
     /// alone, and the kernel chooses the cores that reactors run on.
     pub frequency: Option<FrequencyConfig>,
@@ -311,6 +314,7 @@ impl Config {
         let absolute = |path: &PathBuf| path.is_absolute();
         check_name(&self.name)?;
         self.policy.check()?;
+        self.safety.check()?;
         self.power.check()?;
         self.service.check()?;
         let shared = "is an address of listen, too: clients and commands need a socket each";
@@ -392,6 +396,7 @@ impl Config {
             bounds,
             mode,
             compare,
+            safety: self.safety.clone(),
             layout,
             frequency,
             power_model,

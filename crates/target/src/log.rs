@@ -2,7 +2,7 @@
 
 use crate::shown::WattioTarget;
 use wattio_service::Program;
-pub use wattio_service::log::{Priority, counted, printable_line, tell_details};
+pub use wattio_service::log::{Priority, counted, printable, printable_line, tell_details};
 
 /// A line for the log.
 pub fn log(priority: Priority, message: &str) {

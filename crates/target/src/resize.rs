@@ -3,6 +3,7 @@
 use crate::create::CreateError;
 use crate::device::{Access, Device, DeviceError, PATIENCE};
 use std::path::PathBuf;
+use wattio_units::Bytes;
 use wattio_volume::{BLOCK_BYTES, Disk, Geometry, OpenOptions, geometry_of, resize};
 
 /// Makes the volume on `devices` as large as `size_bytes`; files grow with it.
@@ -28,8 +29,8 @@ pub fn grow(
     let blocks = size_bytes / BLOCK_BYTES;
     if blocks < before.blocks {
         return Err(CreateError::Sizes(format!(
-            "a volume does not become smaller: it has {} bytes",
-            before.blocks * BLOCK_BYTES
+            "a volume does not become smaller: it has {}",
+            Bytes((before.blocks * BLOCK_BYTES) as f64)
         )));
     }
     // A file gets the room that a new volume of that size would have.

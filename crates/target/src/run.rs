@@ -1,5 +1,6 @@
 //! The target while it serves: the reactors, and the loop that governs them and shows their status.
 
+use crate::config::SafetyConfig;
 use crate::control_loop::{Books, Governing, Named};
 use crate::frequency::{Frequency, FrequencyError, FrequencySettings, ReactorCores};
 use crate::handle::Handle;
@@ -8,7 +9,7 @@ use crate::manager::LiveReactors;
 use crate::plant::{Governed, Layout, TargetPlant};
 use crate::reactor::Listener;
 use crate::server::{Server, ServerError, Settings};
-use crate::shown::{Request, WattioTarget};
+use crate::shown::{Request, Shown, WattioTarget};
 use crate::sockets::Listening;
 use anyhow::{Context, Result};
 use sd_notify::NotifyState;
@@ -23,13 +24,12 @@ use wattio_governor::journal::Journal;
 use wattio_governor::{Clock, Severity};
 use wattio_host::Root;
 use wattio_host::clock::HostClock;
-use wattio_host::config::SafetyConfig;
 use wattio_host::facts::{self, RunFacts};
 use wattio_host::groups::Speeds;
 use wattio_host::ledger::Ledger;
 use wattio_host::price::Price;
 use wattio_host::shadow::{self, Compared, Mode, SharedFitter};
-use wattio_law::{Bound, DriverSettings};
+use wattio_law::Bound;
 use wattio_plant::PowerModel;
 use wattio_service::inbox::{Inbox, Message};
 use wattio_service::{Program, Service, ServiceRequest, ServiceSettings};
@@ -50,6 +50,8 @@ pub struct LawSettings {
     pub mode: Mode,
     /// Another law whose decisions shadow mode shows beside.
     pub compare: Option<String>,
+    /// How carefully its decisions are carried out.
+    pub safety: SafetyConfig,
     /// How the reactors are grouped.
     pub layout: Layout,
     /// Where the frequency of their cores is turned, if it is.
@@ -87,11 +89,22 @@ pub struct NoResults {
     pub error: std::io::Error,
 }
 
+/// How serving ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// How it stood then.
+    pub shown: Shown,
+    /// Where windows and events were kept.
+    pub folder: Option<PathBuf>,
+    /// Why a reactor stopped, or a volume was not closed.
+    pub failure: Option<ServerError>,
+}
+
 /// Serves until a signal comes; on the sockets that were passed, too.
 ///
 /// # Errors
-/// What could not be opened, or why a reactor stopped; [`SettingError`] if there is no such law.
-pub fn run(options: &Options, passed: Vec<Listener>) -> Result<()> {
+/// What could not be opened; [`SettingError`] if there is no such law.
+pub fn run(options: &Options, passed: Vec<Listener>) -> Result<Ended> {
     let clock = HostClock::start();
     // Before there are threads, which would have signals end the process.
     let inbox = Inbox::open()?;
@@ -99,6 +112,7 @@ pub fn run(options: &Options, passed: Vec<Listener>) -> Result<()> {
     let service = Service::open::<WattioTarget>(options.service.clone())?;
     let listening = Listening::open(&options.server.listen, passed)?;
     let journal = start_journal(options, &clock)?;
+    let folder = journal.as_ref().map(|journal| journal.folder().to_owned());
     if options.law.mode == Mode::Observe
         && let Some(message) = shadow::others(&Root::new("/"))
     {
@@ -157,12 +171,14 @@ pub fn run(options: &Options, passed: Vec<Listener>) -> Result<()> {
     }
     // At full speed, and before a second signal ends the process.
     governing.let_go();
+    governing.learn(handle.status_soon());
     let ended = end(serving, &handle, &inbox);
-    governing.end(&clock);
+    let shown = governing.end(&clock);
     drop(service);
-    ended?;
-    log(Priority::Info, "closed");
-    Ok(())
+    if ended.is_ok() {
+        log(Priority::Info, "closed");
+    }
+    Ok(Ended { shown, folder, failure: ended.err() })
 }
 
 /// Answers what is under way and closes the volumes; a second signal ends the process at once.
@@ -263,11 +279,11 @@ fn govern(
     if let Some(frequency) = frequency {
         plant = plant.with_frequency(frequency);
     }
-    let driver = DriverSettings::default();
+    let driver = law.safety.driver();
     let governed = Governed::new((policy, settings), bounds, driver, plant, clock.now())?;
     let named = Named { name: name.clone(), policy: policy.clone() };
     let speeds: Vec<_> = limits.groups.iter().map(|group| group.frequency_max).collect();
-    let error_max = SafetyConfig::default().model_error_max;
+    let error_max = law.safety.model_error_max;
     let fitter = SharedFitter::new(error_max, model.as_ref(), speeds.clone());
     let compared = law
         .compare

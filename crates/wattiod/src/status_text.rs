@@ -1,11 +1,10 @@
 //! The status as text: one line, a page, and the result of shadow mode.
 
-use crate::status::{
-    AlternationStatus, BoundStatus, ComparedStatus, FollowerStatus, PowerStatus, ShadowStatus,
-    Status,
-};
+use crate::status::{AlternationStatus, BoundStatus, FollowerStatus, PowerStatus, Status};
 use std::fmt::Write;
 use wattio_governor::{Basis, Interval};
+use wattio_host::shadow::Mode;
+use wattio_host::verdict::{Verdict, span};
 use wattio_service::log::counted;
 
 /// The status in one line.
@@ -129,80 +128,23 @@ pub fn verdict(status: &Status) -> String {
     status.applications().map(one).collect::<Vec<_>>().join("\n")
 }
 
-/// From this share of the time on that there was an estimate for, it is one for all of it.
-const ESTIMATED_SHARE_OF_ALL: f64 = 0.99;
-
 fn verdict_of_one(status: &Status) -> String {
-    let would = if status.mode == "observe" { "would have " } else { "" };
-    let (counts, power) = (&status.counts, &status.power);
-    let span = duration(status.uptime_s);
     // What was measured stands before what a model says.
-    let measured = status
-        .alternation
-        .as_ref()
-        .map_or(String::new(), |found| format!("by alternation: {}\n", alternation(found, power)));
-    let estimate = match (power.estimated_j, power.estimated_full_speed_j) {
-        (Some(here), Some(full)) if full > 0.0 => {
-            let watched = power.estimated_span_s.unwrap_or(status.uptime_s);
-            let saved_w = (full - here) / watched.max(1e-9);
-            // Windows do not count in the mean where there was no model yet, or where somebody else
-            // changed what was set.
-            let is_all = watched >= ESTIMATED_SHARE_OF_ALL * status.uptime_s;
-            let of = if is_all { String::new() } else { format!("{} of ", duration(watched)) };
-            format!(
-                "over {of}{span} {would}saved {saved_w:.1} W on average, {:.1} % of {:.1} W (estimate)",
-                100.0 * (full - here) / full,
-                full / watched.max(1e-9)
-            ) + &power
-                .estimated_saved_year
-                .map(|year| format!("\nthat is {year}"))
-                .unwrap_or_default()
-        }
-        _ => {
-            let why = power.no_estimate.as_deref().unwrap_or("no window had one");
-            format!("over {span}: no estimate of the saving, because {why}")
-        }
+    let measured = status.alternation.as_ref().map_or(String::new(), |found| {
+        format!("by alternation: {}\n", alternation(found, &status.power))
+    });
+    let told = Verdict {
+        mode: if status.mode == Mode::Observe.name() { Mode::Observe } else { Mode::Run },
+        policy: &status.policy,
+        uptime_s: status.uptime_s,
+        power: &status.power,
+        bounds: &status.bounds,
+        setting_changes: status.counts.setting_changes,
+        loss_mean: status.counts.loss_mean,
+        shadow: status.shadow.as_ref(),
+        compared: status.compared.as_ref(),
     };
-    let mut text = measured + &estimate;
-    let (broke, changed) = match would {
-        "" => ("broke", "changed"),
-        _ => ("would have broken", "would have changed"),
-    };
-    if status.bounds.is_empty() {
-        let _ = write!(text, "\npolicy {} has no latency bound", status.policy);
-    }
-    for bound in &status.bounds {
-        // Of one on the mean alone nobody asks which.
-        let named = if status.bounds.len() > 1 || !bound.is_mean() {
-            format!(" {}", bound.bound)
-        } else {
-            String::new()
-        };
-        let over = bound.requests_over().map(|over| format!(", with {over}")).unwrap_or_default();
-        let _ = write!(
-            text,
-            "\n{broke} the bound{named} in {} of {} with a known bound{over}{}",
-            bound.windows_over,
-            counted(bound.windows, "window"),
-            bound.not_kept()
-        );
-    }
-    let _ = write!(text, "\n{changed} the setting {}", counted(counts.setting_changes, "time"));
-    for sentence in [
-        status.shadow.as_ref().and_then(ShadowStatus::error),
-        status.compared.as_ref().map(ComparedStatus::sentence),
-    ] {
-        text.extend(sentence.map(|sentence| format!("\n{sentence}")));
-    }
-    if let Some(loss) = counts.loss_mean {
-        let estimate = if would.is_empty() { "" } else { " (estimate)" };
-        let _ = write!(
-            text,
-            "\nmean latency {:+.1} % against full speed in those windows{estimate}",
-            loss * 100.0
-        );
-    }
-    text
+    measured + &told.text()
 }
 
 /// What alternation has found, in a sentence.
@@ -218,7 +160,7 @@ fn alternation(found: &AlternationStatus, power: &PowerStatus) -> String {
             Some(latency) => {
                 format!("{}{} ({pairs}; {why})", latency_words(latency), requests_words(found))
             }
-            None => format!("{pairs} of {} so far; {why}", duration(pair_s)),
+            None => format!("{pairs} of {} so far; {why}", span(pair_s)),
         };
     };
     let by = match (found.power_is_estimate, &power.meter) {
@@ -303,20 +245,11 @@ fn time(us: f64) -> String {
     }
 }
 
-fn duration(seconds: f64) -> String {
-    let whole = seconds.round() as u64;
-    match (whole / 3600, whole / 60 % 60, whole % 60) {
-        (0, 0, seconds) => format!("{seconds} s"),
-        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
-        (hours, minutes, _) => format!("{hours} h {minutes} min"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::alternation::Condition;
-    use crate::status::{Counts, LatencyStatus};
+    use crate::status::{Counts, LatencyStatus, ShadowStatus};
     use wattio_host::price::Price;
     use wattio_units::Watts;
 

@@ -4,8 +4,9 @@ use super::serve::of_page;
 use super::{BadInput, bytes, read_config, say};
 use anyhow::Result;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use wattio_host::shadow::Mode;
 use wattio_target::check::check;
 use wattio_target::config::Config;
 use wattio_target::log::{counted, printable_line};
@@ -17,7 +18,7 @@ use wattio_volume::{BLOCK_BYTES, CheckReport, Compression, OpenOptions};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  wattio-target check /etc/wattio-target.toml   a configuration, with its certificates and token, but not its devices
+  wattio-target check /etc/wattio-target.toml   a configuration, but not its devices
   wattio-target check disk.vol                  a volume that is not being served: reads all of it
   wattio-target check /dev/sdb /dev/sdc         a volume on two devices
   wattio-target check --accept-missing /dev/sdb
@@ -40,7 +41,8 @@ impl Check {
             && path.extension().is_some_and(|extension| extension == "toml")
         {
             let (config, _) = read_config(path)?;
-            check_files(&config).map_err(|what| BadInput(format!("{}: {what}", path.display())))?;
+            check_host(&config, path)
+                .map_err(|what| BadInput(format!("{}: {what}", path.display())))?;
             say(&format!(
                 "{}: ok: {}, {}",
                 printable_line(&path.display().to_string()),
@@ -122,6 +124,10 @@ impl Check {
                 "neither copy of a superblock can be read: the next start writes both again".into(),
             ),
             (
+                u64::from(report.recovery.first_copies_lost),
+                "no first copy of a superblock can be read, and a second one counts".into(),
+            ),
+            (
                 u64::from(report.recovery.devices_out),
                 format!("left out: {}", self.left_out(report)),
             ),
@@ -147,8 +153,11 @@ impl Check {
     }
 }
 
-/// Whether certificates, keys and the token can be used, as at a start.
-fn check_files(config: &Config) -> Result<(), String> {
+/// Whether certificates, keys, the token, the power model and the socket's group can be used, as at a
+/// start.
+fn check_host(config: &Config, path: &Path) -> Result<(), String> {
+    config.law(path, Mode::Run)?;
+    config.service.group_id()?;
     if let Some((files, _)) = &config.settings().tls {
         Identity::read(files).map_err(|error| format!("tls: {error}"))?;
     }
@@ -164,7 +173,7 @@ mod tests {
 
     /// They were first looked at by `serve`, in the night.
     #[test]
-    fn certificates_and_token_are_looked_at() {
+    fn what_a_configuration_names_is_looked_at() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("target.toml");
         let checked = |more: &str| {
@@ -178,6 +187,8 @@ mod tests {
         for (more, says) in [
             (format!("[service]\ntls = {files}\n"), "service.tls: /nowhere/k.pem"),
             ("[service]\ntoken = \"/nowhere/token\"\n".to_owned(), "service.token: /nowhere/token"),
+            ("[power]\nmodel = \"/nowhere/m\"\n".to_owned(), "power.model, /nowhere/m: "),
+            ("[service]\nsocket_group = \"no one\"\n".to_owned(), "service.socket_group: "),
             (
                 format!("[tls]\n{}\n", files.trim_matches(['{', '}', ' ']).replace(", ", "\n")),
                 "tls: /nowhere/k.pem",

@@ -150,8 +150,9 @@ fn of_law(shown: &Shown) -> String {
         true => ("observe (acts on nothing), ", "would be on"),
         false => ("", "on"),
     };
+    let because = if reason.is_empty() { reason } else { format!("; {reason}") };
     let mut text = format!(
-        "{mode}policy {policy}{state}: {} of {} reactors {on}; {reason}\n",
+        "{mode}policy {policy}{state}: {} of {} reactors {on}{because}\n",
         shown.reactors_active, shown.reactors_total
     );
     if let Some(forced) = &shown.forced {
@@ -365,6 +366,6 @@ mod tests {
         }
         shown.mode = "run".to_owned();
         let text = of_law(&shown);
-        assert!(text.contains("1 of 4 reactors on") && !text.contains("would be"), "{text}");
+        assert!(text.contains("1 of 4 reactors on\n") && !text.contains("would be"), "{text}");
     }
 }

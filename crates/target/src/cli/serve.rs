@@ -1,6 +1,6 @@
 //! `serve`: serves volumes until a signal comes.
 
-use super::{BadInput, bytes, bytes_or_none, read_config};
+use super::{BadInput, bytes, bytes_or_none, read_config, say};
 use anyhow::Result;
 use clap::Args;
 use std::ffi::OsStr;
@@ -10,7 +10,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 use wattio_control::SettingError;
 use wattio_host::config::{PageTls, check_policy};
-use wattio_host::facts;
 use wattio_host::ledger::power_model;
 use wattio_host::price::Price;
 use wattio_host::shadow::Mode;
@@ -20,12 +19,13 @@ use wattio_service::tls::Files;
 use wattio_service::{ServiceError, ServiceSettings};
 use wattio_target::activation;
 use wattio_target::config::{
-    DEVICE_DEPTH_MAX, EXPORTS_MAX, IdleConfig, REACTORS_MAX, ServiceConfig,
+    DEVICE_DEPTH_MAX, EXPORTS_MAX, IdleConfig, REACTORS_MAX, SafetyConfig, ServiceConfig,
 };
 use wattio_target::frequency::FrequencyError;
+use wattio_target::log::{printable, printable_line};
 use wattio_target::plant::Layout;
 use wattio_target::reactor::Idle;
-use wattio_target::run::{self, LawSettings, NoResults, Options};
+use wattio_target::run::{self, Ended, LawSettings, NoResults, Options};
 use wattio_target::server::{ServerError, Settings, Volume};
 use wattio_target::sockets::{Address, ListenError};
 use wattio_target::volume::{DEVICE_DEPTH, Pace, VolumeMemory};
@@ -37,8 +37,9 @@ Examples:
   wattio-target observe /etc/wattio-target.toml --out results
   wattio-target observe --export a.vol --unix /run/n.sock --reactors 4 --policy pacer --control /run/c.sock
   wattio-target status /run/c.sock        what the law would do
-  wattio report results/target/*          what it would have saved, once the target has ended
+  wattio report results/target/*          what it would have saved, in full, once it has ended
 
+When it ends, it says what the law would have saved, and whether its bound would have been kept.
 Everything is served as by `serve`, but every reactor stays on and no frequency is set.";
 
 /// What is served.
@@ -97,6 +98,9 @@ pub struct Serve {
     /// A folder in which to keep windows and events, in a subfolder; default: none are kept.
     #[arg(long)]
     out: Option<PathBuf>,
+    /// Print the last status as one JSON object when it ends.
+    #[arg(long)]
+    json: bool,
     /// The most memory that the map of each volume may use.
     #[arg(long, value_parser = bytes, default_value = "4GiB")]
     map_memory: u64,
@@ -118,7 +122,7 @@ impl Serve {
     pub fn run(self, mode: Mode) -> Result<ExitCode> {
         let options = self.options(mode)?;
         match run::run(&options, activation::passed()?) {
-            Ok(()) => Ok(ExitCode::SUCCESS),
+            Ok(ended) => self.finish(ended),
             Err(error) if self.is_no_volume(&error) => {
                 let allowed = "allowed for --export: the path of a volume, as `wattio-target create` \
                                makes it";
@@ -127,6 +131,24 @@ impl Serve {
             Err(error) if is_bad_input(&error) => Err(BadInput(error.to_string()).into()),
             Err(error) => Err(error),
         }
+    }
+
+    /// Says what came of it, if there was anything to say, and why it ended if nobody asked for that.
+    fn finish(&self, ended: Ended) -> Result<ExitCode> {
+        let Ended { shown, folder, failure } = ended;
+        if self.json {
+            say(&serde_json::to_string(&shown)?);
+        } else {
+            // At full speed nothing was saved, and nobody asked.
+            if shown.mode == Mode::Observe.name() || shown.policy != "native" {
+                say(&printable(&shown.verdict()));
+            }
+            if let Some(folder) = folder {
+                let folder = printable_line(&folder.display().to_string());
+                say(&format!("results: {folder}\nreport:  wattio report {folder}"));
+            }
+        }
+        failure.map_or(Ok(ExitCode::SUCCESS), |failure| Err(failure.into()))
     }
 
     /// Whether a command names what is not a volume. A device that a configuration names may come
@@ -143,19 +165,16 @@ impl Serve {
     fn options(&self, mode: Mode) -> Result<Options> {
         let Some(file) = &self.file else { return self.of_command(mode) };
         let (config, text) = read_config(file)?;
-        let ServiceConfig { listen, host_names, socket, socket_group, .. } = config.service.clone();
-        let wrong = |error| BadInput(format!("service.socket_group: {error}"));
-        let socket_group = socket_group.as_deref().map(facts::group_id).transpose();
+        let ServiceConfig { listen, host_names, socket, .. } = config.service.clone();
+        let wrong = |error| BadInput(format!("{}: {error}", file.display()));
         Ok(Options {
             server: config.settings(),
-            law: config
-                .law(file, mode)
-                .map_err(|error| BadInput(format!("{}: {error}", file.display())))?,
+            law: config.law(file, mode).map_err(wrong)?,
             service: ServiceSettings {
                 listen: listen.0,
                 host_names,
                 socket: Some(socket),
-                socket_group: socket_group.map_err(wrong)?,
+                socket_group: config.service.group_id().map_err(wrong)?,
                 ..of_page(&config.service)
             },
             results: self.out.clone(),
@@ -187,6 +206,7 @@ impl Serve {
             bounds,
             mode,
             compare: None,
+            safety: SafetyConfig::default(),
             layout,
             frequency: None,
             power_model,

@@ -7,9 +7,11 @@ use std::path::PathBuf;
 use wattio_control::Settings;
 use wattio_governor::Cpus;
 use wattio_host::config::{Listen, PageTls, check_policy};
+use wattio_host::facts;
 use wattio_host::price::Price;
-use wattio_law::Bound;
+use wattio_law::{Bound, DriverSettings};
 use wattio_plant::{DescriptionError, require};
+use wattio_units::Seconds;
 
 /// The socket of `status` and the like, where nothing else is said.
 pub const SOCKET: &str = "/run/wattio-target/wattio-target.sock";
@@ -50,6 +52,45 @@ impl PolicyConfig {
             return Err(DescriptionError::Value { key, message });
         }
         check_policy(&self.name, &self.settings)
+    }
+}
+
+/// How carefully the law's decisions are carried out.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SafetyConfig {
+    /// How long after a speed-up no reactor is switched off and no frequency lowered. Allowed: 0 s
+    /// to 1 h. Default: `"0 s"`.
+    pub dwell: Seconds,
+    /// How many reactors of a group one decision may switch off at most; without it, all but
+    /// `reactors_min`. Allowed: at least 1.
+    pub reactors_off_max: Option<u32>,
+    /// The median error above which the fitted latency model is not used for estimates. Allowed: 0
+    /// to 1. Default: `0.15`.
+    pub model_error_max: f64,
+}
+
+impl Default for SafetyConfig {
+    fn default() -> Self {
+        Self { dwell: Seconds(0.0), reactors_off_max: None, model_error_max: 0.15 }
+    }
+}
+
+impl SafetyConfig {
+    pub(super) fn check(&self) -> Result<(), DescriptionError> {
+        let dwell = format!("is {}; allowed is 0 s to 1 h", self.dwell);
+        require((0.0..=3600.0).contains(&self.dwell.0), "safety.dwell", dwell)?;
+        let most = "is 0; allowed is at least 1, or to leave it out";
+        require(self.reactors_off_max != Some(0), "safety.reactors_off_max", most)?;
+        let error = format!("is {}; allowed is 0 to 1", self.model_error_max);
+        require((0.0..=1.0).contains(&self.model_error_max), "safety.model_error_max", error)
+    }
+
+    /// The same for the driver.
+    #[must_use]
+    pub fn driver(&self) -> DriverSettings {
+        let cores_off_max = self.reactors_off_max.unwrap_or(u32::MAX);
+        DriverSettings { dwell: self.dwell, cores_off_max, ..DriverSettings::default() }
     }
 }
 
@@ -148,6 +189,15 @@ impl Default for ServiceConfig {
 }
 
 impl ServiceConfig {
+    /// The number of the group whose members may use the control socket, if one is named.
+    ///
+    /// # Errors
+    /// The key, and what is wrong with it.
+    pub fn group_id(&self) -> Result<Option<u32>, String> {
+        let group = self.socket_group.as_deref().map(facts::group_id).transpose();
+        group.map_err(|error| format!("service.socket_group: {error}"))
+    }
+
     pub(super) fn check(&self) -> Result<(), DescriptionError> {
         require(self.socket.is_absolute(), "service.socket", "must be an absolute path")?;
         self.listen.check(self.tls.as_ref(), self.token.as_deref())

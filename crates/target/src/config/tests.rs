@@ -57,6 +57,17 @@ fn what_is_wrong_is_named_with_what_would_do() {
             "reactors = 2\npolicy = { name = \"pacer\", settings = { plff = 0.1 } }",
             "policy.settings.plff",
         ),
+        ("reactors = 2", "reactors = 2\nsafety = { dwell = \"2 h\" }", "safety.dwell: is "),
+        (
+            "reactors = 2",
+            "reactors = 2\nsafety = { reactors_off_max = 0 }",
+            "safety.reactors_off_max: is 0; allowed is at least 1",
+        ),
+        (
+            "reactors = 2",
+            "reactors = 2\nsafety = { model_error_max = 1.5 }",
+            "safety.model_error_max: is 1.5; allowed is 0 to 1",
+        ),
         ("reactors = 2", "name = \"a b\"", "name: must be up to 64 letters"),
         ("reactors_min = 1", "reactors_min = 3", "reactors_min: is 3; allowed is 1 to 2"),
         ("reactors_min = 1", "volume_reactors = 2", "volume_reactors: is 2; allowed is 0 to 1"),
@@ -110,4 +121,16 @@ proptest! {
         let _ = Config::from_toml(&text);
         let _ = Config::from_toml(&format!("{WHOLE}{text}"));
     }
+}
+
+/// All of it was as it is by default, whatever an operator wanted.
+#[test]
+fn how_carefully_the_law_acts_can_be_said() {
+    let text = format!("{WHOLE}\n[safety]\ndwell = \"2 s\"\nreactors_off_max = 1\n");
+    let law = |text: &str| {
+        Config::from_toml(text).unwrap().law(Path::new("/etc/t.toml"), Mode::Run).unwrap()
+    };
+    let driver = law(&text).safety.driver();
+    assert_eq!((driver.dwell, driver.cores_off_max), (Seconds(2.0), 1));
+    assert_eq!(law(WHOLE).safety.driver(), wattio_law::DriverSettings::default());
 }

@@ -10,7 +10,8 @@ use wattio_governor::BoundStatus;
 use wattio_governor::journal::EventRow;
 use wattio_host::ledger::PowerStatus;
 use wattio_host::overhead::Cost;
-use wattio_host::shadow::{ComparedStatus, ShadowStatus};
+use wattio_host::shadow::{ComparedStatus, Mode, ShadowStatus};
+use wattio_host::verdict::Verdict;
 use wattio_law::LatencyHistogram;
 use wattio_service::Program;
 use wattio_service::metrics::Family;
@@ -187,6 +188,25 @@ pub struct Counts {
     pub state_span_s: BTreeMap<String, f64>,
 }
 
+impl Shown {
+    /// What the law has saved so far and how it kept its bounds, or in shadow mode would have.
+    #[must_use]
+    pub fn verdict(&self) -> String {
+        let told = Verdict {
+            mode: if self.mode == Mode::Observe.name() { Mode::Observe } else { Mode::Run },
+            policy: &self.policy,
+            uptime_s: self.uptime_s,
+            power: &self.power,
+            bounds: &self.bounds,
+            setting_changes: self.counts.setting_changes,
+            loss_mean: self.counts.loss_mean,
+            shadow: self.shadow.as_ref(),
+            compared: self.compared.as_ref(),
+        };
+        told.text()
+    }
+}
+
 /// What may be asked over the socket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
@@ -310,5 +330,45 @@ impl Program for WattioTarget {
 
     fn asks_status(request: &Request) -> bool {
         *request == Request::Status {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Shadow mode ended without a word of what it had found.
+    #[test]
+    fn what_the_law_came_to_is_told_as_wattiod_tells_it() {
+        let bound = BoundStatus {
+            bound: "mean 20% run".into(),
+            statistic: "mean".into(),
+            windows: 900,
+            windows_over: 3,
+            kept: Some(true),
+            ..BoundStatus::default()
+        };
+        let power = PowerStatus {
+            estimated_span_s: Some(7325.0),
+            estimated_j: Some(29_300.0),
+            estimated_full_speed_j: Some(36_625.0),
+            ..PowerStatus::default()
+        };
+        let shown = Shown {
+            mode: "observe".into(),
+            policy: "pacer".into(),
+            uptime_s: 7325.0,
+            bounds: vec![bound],
+            power,
+            counts: Counts { setting_changes: 41, loss_mean: Some(0.066), ..Counts::default() },
+            ..Shown::default()
+        };
+        let told = "over 2 h 2 min would have saved 1.0 W on average, 20.0 % of 5.0 W (estimate)\n\
+                    would have broken the bound in 3 of 900 windows with a known bound\n\
+                    would have changed the setting 41 times\n\
+                    mean latency +6.6 % against full speed in those windows (estimate)";
+        assert_eq!(shown.verdict(), told);
+        let text = Shown { mode: "run".into(), ..shown }.verdict();
+        assert!(text.contains("saved 1.0 W") && !text.contains("would"), "{text}");
     }
 }
