@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from places import ROOT
 from simulation.study_fake import FakeSimulator
 from wattio.analysis.histogram import WindowHistograms
 from wattio.cli.failures import answer
@@ -30,6 +31,7 @@ from wattio.simulator import native as simulator_module
 from cli.test_cli import STUDY, called, result_of
 
 FULL = os.strerror(errno.ENOSPC)
+TRACE = str(ROOT / "traces" / "pgbench.wtrace")
 
 
 @pytest.fixture
@@ -162,6 +164,18 @@ def test_a_recording_for_which_there_is_no_room_is_one_line(
 
 
 QUOTA = OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+
+@pytest.mark.system
+def test_a_trace_for_which_there_is_no_room_is_a_problem_of_the_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What Rust said of a full disk was bad input."""
+    with tiny_disk(tmp_path / "disk", 16) as disk:
+        out = disk / "x.wtrace"
+        assert called("trace", "convert", TRACE, str(out)) == 1
+        assert capsys.readouterr().err == f"wattio: {out}: {FULL}\n"
+        assert not out.exists()
 
 
 @pytest.mark.parametrize(
