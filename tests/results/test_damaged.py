@@ -340,6 +340,17 @@ def test_a_pipe_in_place_of_a_file_is_refused_with_its_name(
     assert capsys.readouterr().err == f"wattio: {place}: is a pipe (FIFO), not a file\n"
 
 
+def test_what_is_no_result_folder_is_not_searched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`wattio report /` went through the whole system, and told of the first device in it."""
+    (tmp_path / "a").mkdir()
+    os.mkfifo(tmp_path / "a" / "pipe")
+    assert called("report", tmp_path) == 2
+    told = f"wattio: {tmp_path}: is not a result folder: it has no usable machine.json\n"
+    assert capsys.readouterr().err == told
+
+
 def test_a_link_to_a_device_is_refused_and_a_socket_is_nobodys_file(
     whole: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -40,17 +40,21 @@ def kind_of(path: Path) -> str:
     if not path.is_dir():
         raise ResultError(f"{path}: {'is not a folder' if path.exists() else 'not found'}")
     try:
-        refuse_what_blocks(path)
+        content = json.loads(read_bytes(path / "machine.json"))
     except OSError as error:
-        raise ResultError(f"{error.filename or path}: {error.strerror}") from error
-    try:
-        content = json.loads((path / "machine.json").read_bytes())
-    except (OSError, ValueError, RecursionError):
+        # Anything but a file in its place is told below.
+        content = {} if error.errno == errno.EINVAL else None
+    except (ValueError, RecursionError):
         content = None
     # Simulations do not say what they are.
     kind = content.get("kind", "simulation") if isinstance(content, dict) else None
     if kind not in KINDS:
         raise ResultError(f"{path}: is not a result folder: it has no usable machine.json")
+    try:
+        # Not before: whatever else was named may have a whole system beneath it.
+        refuse_what_blocks(path)
+    except OSError as error:
+        raise ResultError(f"{error.filename or path}: {error.strerror}") from error
     return str(kind)
 
 
