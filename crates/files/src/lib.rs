@@ -1,11 +1,11 @@
-//! Files that somebody names: only what is a file is opened, and only so much of it is read; a socket
-//! has its name once somebody listens. And what the system says, in its words alone.
+//! Files that somebody names: only what is a file is opened, and only so much of it is read. And what
+//! the system says, in its words alone.
 
 use std::fmt::Display;
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::OFlags;
 
@@ -84,63 +84,6 @@ pub fn read_text(path: &Path) -> io::Result<String> {
 /// The most bytes that the path of a UNIX socket may have, by `sun_path` of `unix(7)`.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
-/// Where a UNIX socket is bound before it has its name, which it gets once somebody listens: who came
-/// between would find that nobody answers, and could take it for what a killed process has left.
-#[derive(Debug)]
-pub struct UnnamedSocket<'a> {
-    name: &'a Path,
-    path: PathBuf,
-}
-
-impl<'a> UnnamedSocket<'a> {
-    /// A place beside `name`.
-    #[must_use]
-    pub fn of(name: &'a Path) -> Self {
-        let process = std::process::id();
-        let mut path = name.as_os_str().to_owned();
-        path.push(format!(".{process}"));
-        let mut path = PathBuf::from(path);
-        // A name that just fits has no room for more.
-        if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
-            path = name.with_file_name(format!(".{process}"));
-        }
-        let unnamed = Self { name, path };
-        // Of a killed process with our number.
-        unnamed.remove();
-        unnamed
-    }
-
-    /// Where to bind it.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Gives it its name.
-    ///
-    /// # Errors
-    /// `AddrInUse` where something has that name, which is left there.
-    pub fn appear(self) -> io::Result<()> {
-        // Fails where something is there, as a rename would not.
-        fs::hard_link(&self.path, self.name).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => ErrorKind::AddrInUse.into(),
-            _ => error,
-        })
-    }
-
-    fn remove(&self) {
-        if fs::symlink_metadata(&self.path).is_ok_and(|file| file.file_type().is_socket()) {
-            let _ = fs::remove_file(&self.path);
-        }
-    }
-}
-
-impl Drop for UnnamedSocket<'_> {
-    fn drop(&mut self) {
-        self.remove();
-    }
-}
-
 /// A message without what Rust adds to the system's words: its numbers, as in ` (os error 2)`, and the
 /// name of a macro of C.
 #[must_use]
@@ -163,7 +106,7 @@ pub fn plain(message: impl Display) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::os::unix::net::UnixListener;
 
     /// It was told as "stream did not contain valid UTF-8", of whatever file.
     #[test]
@@ -229,56 +172,17 @@ mod tests {
         assert_eq!(text, "a");
     }
 
-    /// The place beside it had to be shorter by the number of the process, and "SUN_LEN" told nobody
-    /// what is allowed.
+    /// "SUN_LEN" told nobody what is allowed.
     #[test]
-    fn a_socket_may_have_as_long_a_path_as_the_system_allows() {
+    fn a_socket_whose_path_is_too_long_is_told_what_is_allowed() {
         let folder = tempfile::tempdir().unwrap();
         let named = |bytes: usize| {
             let rest = bytes - folder.path().as_os_str().len() - 1;
             folder.path().join("s".repeat(rest))
         };
-        let longest = named(SOCKET_PATH_BYTES_MAX);
-        let unnamed = UnnamedSocket::of(&longest);
-        let _listener = UnixListener::bind(unnamed.path()).unwrap();
-        unnamed.appear().unwrap();
-        UnixStream::connect(&longest).unwrap();
+        assert!(UnixListener::bind(named(SOCKET_PATH_BYTES_MAX)).is_ok());
         let error = UnixListener::bind(named(SOCKET_PATH_BYTES_MAX + 1)).unwrap_err();
         assert_eq!(plain(error), "the path of a socket may have up to 107 bytes");
-    }
-
-    /// A client that came between `bind` and `listen` was told that nobody answers.
-    #[test]
-    fn a_socket_has_its_name_once_somebody_listens() {
-        let folder = tempfile::tempdir().unwrap();
-        let name = folder.path().join("socket");
-        let listen = || {
-            let unnamed = UnnamedSocket::of(&name);
-            let listener = UnixListener::bind(unnamed.path());
-            unnamed.appear().and(listener)
-        };
-        let unnamed = UnnamedSocket::of(&name);
-        // As of a process that was killed here.
-        drop(UnixListener::bind(unnamed.path()).unwrap());
-        assert!(!name.exists());
-        std::mem::forget(unnamed);
-
-        let listener = listen().unwrap();
-        assert!(UnixStream::connect(&name).is_ok());
-        assert_eq!(listen().unwrap_err().kind(), ErrorKind::AddrInUse);
-        assert!(UnixStream::connect(&name).is_ok());
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-        drop(listener);
-    }
-
-    #[test]
-    fn only_a_socket_makes_way_for_one_without_a_name() {
-        let folder = tempfile::tempdir().unwrap();
-        let name = folder.path().join("socket");
-        let other = UnnamedSocket::of(&name).path().to_owned();
-        fs::write(&other, "a").unwrap();
-        assert!(UnixListener::bind(UnnamedSocket::of(&name).path()).is_err());
-        assert_eq!(fs::read_to_string(&other).unwrap(), "a");
     }
 
     #[test]

@@ -18,7 +18,6 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use wattio_files::UnnamedSocket;
 
 /// How long processes that start together may wait for each other.
 pub const START: Duration = Duration::from_secs(60);
@@ -122,10 +121,16 @@ impl Address {
     }
 }
 
+/// A listener at a path, which is there only when it listens: who came between would find nobody, and
+/// take the socket for one that a killed writer has left.
 fn listen_at(path: &Path) -> std::io::Result<UnixListener> {
-    let unnamed = UnnamedSocket::of(path);
-    let listener = UnixListener::bind(unnamed.path())?;
-    unnamed.appear().map(|()| listener)
+    let mut own = path.as_os_str().to_owned();
+    own.push(format!(".{}", std::process::id()));
+    let listener = UnixListener::bind(&own)?;
+    // Fails where something is there, as a rename would not.
+    let linked = std::fs::hard_link(&own, path);
+    let _ = std::fs::remove_file(&own);
+    linked.map(|()| listener)
 }
 
 impl std::fmt::Display for Address {

@@ -8,11 +8,15 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// How long the other side may be silent: longer than its loop may take for an answer.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
+/// How long a socket on which nobody listens may be one that is just being made, not one that was left.
+const STARTING: Duration = Duration::from_millis(250);
+/// Pause between two tries.
+const RETRY: Duration = Duration::from_millis(5);
 /// The most bytes of an answer.
 const ANSWER_BYTES_MAX: u64 = 4 << 20;
 
@@ -85,7 +89,7 @@ pub fn ask<P: Program<Request: Serialize, Status: DeserializeOwned>>(
     request: &P::Request,
 ) -> Result<Answer<P::Status>, ClientError> {
     let program = P::NAME;
-    let stream = UnixStream::connect(socket).map_err(|error| match error.kind() {
+    let stream = connect(socket, STARTING).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => ClientError::Permission(socket.to_owned()),
         _ => ClientError::Nobody { program, path: socket.to_owned(), error },
     })?;
@@ -112,6 +116,21 @@ pub fn ask<P: Program<Request: Serialize, Status: DeserializeOwned>>(
     serde_json::from_slice(&line).map_err(wrong)
 }
 
+/// Connects, also where the program has just made its socket and does not listen yet.
+fn connect(socket: &Path, starting: Duration) -> io::Result<UnixStream> {
+    let until = Instant::now() + starting;
+    loop {
+        match UnixStream::connect(socket) {
+            Err(error)
+                if error.kind() == io::ErrorKind::ConnectionRefused && Instant::now() < until =>
+            {
+                std::thread::sleep(RETRY);
+            }
+            connected => return connected,
+        }
+    }
+}
+
 /// Whether the folder of a socket is this user's and nobody else's to write to: nobody else can have
 /// put the socket there.
 fn owns_folder(user: u32, socket: &Path) -> bool {
@@ -131,5 +150,30 @@ fn exchange(mut stream: &UnixStream, request: &impl Serialize) -> io::Result<Vec
     match line.last() {
         Some(b'\n') => Ok(line),
         _ => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the answer has no line end")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
+
+    /// A status that was asked for while the program started was told that nobody answers.
+    #[test]
+    fn who_comes_before_the_program_listens_is_not_turned_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let made = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+        bind(&made, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        let refused = UnixStream::connect(&path).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        std::thread::scope(|scope| {
+            let client = scope.spawn(|| connect(&path, Duration::from_secs(60)));
+            listen(&made, 1).unwrap();
+            assert!(client.join().unwrap().is_ok());
+        });
+        drop(made);
+        let left = connect(&path, STARTING).unwrap_err();
+        assert_eq!(left.kind(), io::ErrorKind::ConnectionRefused);
     }
 }

@@ -4,6 +4,7 @@ use crate::app_state::AppState;
 use crate::protocol::{LINE_BYTES_MAX, line_of, read_request, refused, too_long};
 use crate::socket_file::SocketFile;
 use crate::{Program, ServiceError, socket_error};
+use rustix::fs::fchmod;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,6 @@ use tokio::net::unix::{ReadHalf, WriteHalf};
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
-use wattio_files::UnnamedSocket;
 
 /// How many may be connected.
 const CONNECTIONS_MAX: usize = 16;
@@ -41,14 +41,21 @@ impl ControlSocket {
         program: &'static str,
     ) -> Result<Self, ServiceError> {
         make_room(path, program).await?;
-        let unnamed = UnnamedSocket::of(path);
         let socket = UnixSocket::new_stream().map_err(socket_error("make", path))?;
-        socket.bind(unnamed.path()).map_err(socket_error("make", path))?;
-        // Nobody can connect before `listen`: by then mode and group are right.
-        restrict(unnamed.path(), group, path)?;
-        let listener = socket.listen(BACKLOG).map_err(socket_error("listen on", path))?;
-        unnamed.appear().map_err(socket_error("make", path))?;
-        Ok(Self { listener, path: path.to_owned() })
+        // The file gets the mode of the socket that is bound: nobody whom it excludes can connect before
+        // the group is right.
+        fchmod(&socket, MODE.into())
+            .map_err(|error| socket_error("restrict", path)(error.into()))?;
+        socket.bind(path).map_err(socket_error("make", path))?;
+        // At once: who comes in between finds that nobody answers.
+        let listener = socket.listen(BACKLOG).map_err(socket_error("listen on", path));
+        match listener.and_then(|listener| restrict(path, group).map(|()| listener)) {
+            Ok(listener) => Ok(Self { listener, path: path.to_owned() }),
+            Err(error) => {
+                let _ = std::fs::remove_file(path);
+                Err(error)
+            }
+        }
     }
 
     /// The file, to be removed at the end.
@@ -112,10 +119,10 @@ async fn is_closed_soon(mut stream: UnixStream) -> bool {
     matches!(read, Ok(Ok(0) | Err(_)))
 }
 
-fn restrict(file: &Path, group: Option<u32>, name: &Path) -> Result<(), ServiceError> {
-    chown(file, None, group).map_err(socket_error("give its group to", name))?;
+fn restrict(path: &Path, group: Option<u32>) -> Result<(), ServiceError> {
+    chown(path, None, group).map_err(socket_error("give its group to", path))?;
     let mode = std::fs::Permissions::from_mode(MODE);
-    std::fs::set_permissions(file, mode).map_err(socket_error("restrict", name))
+    std::fs::set_permissions(path, mode).map_err(socket_error("restrict", path))
 }
 
 /// Tells a client beyond the limit so, without waiting, as it gets no task.

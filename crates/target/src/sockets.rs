@@ -10,7 +10,6 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use thiserror::Error;
-use wattio_files::UnnamedSocket;
 use wattio_service::SocketFile;
 use wattio_service::arguments::is_bad_path;
 
@@ -149,9 +148,7 @@ pub fn listen_unix(path: &Path) -> Result<(UnixListener, SocketFile), ListenErro
             std::fs::remove_file(path).map_err(failed)?;
         }
     }
-    let unnamed = UnnamedSocket::of(path);
-    let listener = UnixListener::bind(unnamed.path()).map_err(failed)?;
-    unnamed.appear().map_err(failed)?;
+    let listener = UnixListener::bind(path).map_err(failed)?;
     Ok((listener, SocketFile::new(path)))
 }
 
