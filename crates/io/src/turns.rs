@@ -55,8 +55,10 @@ impl Turns {
         state.taken = true;
         drop(state);
         let woken = at_kernel();
-        self.state().taken = false;
-        self.wake();
+        // Both at once: who came in between would sleep at the kernel for what has been told already.
+        let mut state = self.state();
+        state.taken = false;
+        self.told(&mut state);
         woken
     }
 
@@ -64,9 +66,13 @@ impl Turns {
     /// somebody sleeps at what the kernel has.
     pub fn wake(&self) -> bool {
         let mut state = self.state();
+        self.told(&mut state);
+        state.taken
+    }
+
+    fn told(&self, state: &mut State) {
         state.number += 1;
         self.changed.notify_all();
-        state.taken
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
