@@ -259,11 +259,10 @@ impl World {
         }
     }
 
-    /// The power fails, and the volume is opened again; perhaps the power fails while it recovers.
-    pub fn crash(&mut self) {
+    /// The power fails for all that was under way: writes may have happened, in part.
+    fn fail(&mut self) {
         self.take_ios();
         self.slow.clear();
-        // Writes that were under way may have happened, in part.
         for io in std::mem::take(&mut self.ios) {
             if let Op::Write { offset, parts } = io.op
                 && self.random.random_bool(0.5)
@@ -272,6 +271,11 @@ impl World {
             }
         }
         self.add_counters();
+    }
+
+    /// The power fails, and the volume is opened again; perhaps the power fails while it recovers.
+    pub fn crash(&mut self) {
+        self.fail();
         let mut is_first = true;
         let recovery = loop {
             self.disks.iter().for_each(|disk| disk.lose_power(&mut self.random));
@@ -312,16 +316,7 @@ impl World {
     /// The power fails, and the first copies of both superblocks are gone on each device; whether the
     /// volume could be opened. If so, it is told, and what was flushed is there or cannot be read.
     pub fn crash_and_lose_first_copies(&mut self) -> Result<Recovery, OpenError> {
-        self.take_ios();
-        self.slow.clear();
-        for io in std::mem::take(&mut self.ios) {
-            if let Op::Write { offset, parts } = io.op
-                && self.random.random_bool(0.5)
-            {
-                let _ = write(&self.disks[usize::from(io.device)], offset, &parts);
-            }
-        }
-        self.add_counters();
+        self.fail();
         self.tally.crashes += 1;
         for disk in &self.disks {
             disk.lose_power(&mut self.random);
