@@ -351,6 +351,16 @@ def test_what_is_no_result_folder_is_not_searched(
     assert capsys.readouterr().err == told
 
 
+def test_a_folder_in_place_of_machine_json_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was taken for a simulation's."""
+    (tmp_path / "machine.json").mkdir()
+    assert called("report", tmp_path) == 2
+    told = f"wattio: {tmp_path / 'machine.json'}: is a folder, not a file\n"
+    assert capsys.readouterr().err == told
+
+
 def test_a_link_to_a_device_is_refused_and_a_socket_is_nobodys_file(
     whole: dict[str, Path], tmp_path: Path
 ) -> None:

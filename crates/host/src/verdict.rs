@@ -1,7 +1,7 @@
 //! What shadow mode or governing came to, as a program tells it when it ends.
 
 use crate::ledger::PowerStatus;
-use crate::shadow::{ComparedStatus, Mode, ShadowStatus};
+use crate::shadow::{ComparedStatus, ShadowStatus};
 use std::fmt::Write;
 use wattio_governor::BoundStatus;
 
@@ -11,8 +11,8 @@ const ESTIMATED_SHARE_OF_ALL: f64 = 0.99;
 /// What it is told of.
 #[derive(Clone, Copy, Debug)]
 pub struct Verdict<'a> {
-    /// Whether the law's decisions were carried out.
-    pub mode: Mode,
+    /// Whether the law's decisions were shown only.
+    pub is_shadow: bool,
     /// The law.
     pub policy: &'a str,
     /// Time since the start.
@@ -35,9 +35,8 @@ impl Verdict<'_> {
     /// The same in sentences, one a line. What shadow mode tells is conditional and an estimate.
     #[must_use]
     pub fn text(&self) -> String {
-        let is_shadow = self.mode == Mode::Observe;
         let mut text = self.saving();
-        let (broke, changed) = match is_shadow {
+        let (broke, changed) = match self.is_shadow {
             false => ("broke", "changed"),
             true => ("would have broken", "would have changed"),
         };
@@ -68,7 +67,7 @@ impl Verdict<'_> {
             text.extend(sentence.map(|sentence| format!("\n{sentence}")));
         }
         if let Some(loss) = self.loss_mean {
-            let estimate = if is_shadow { " (estimate)" } else { "" };
+            let estimate = if self.is_shadow { " (estimate)" } else { "" };
             let _ = write!(
                 text,
                 "\nmean latency {:+.1} % against full speed in those windows{estimate}",
@@ -79,7 +78,7 @@ impl Verdict<'_> {
     }
 
     fn saving(&self) -> String {
-        let would = if self.mode == Mode::Observe { "would have " } else { "" };
+        let would = if self.is_shadow { "would have " } else { "" };
         let (power, span) = (self.power, span(self.uptime_s));
         match (power.estimated_j, power.estimated_full_speed_j) {
             (Some(here), Some(full)) if full > 0.0 => {

@@ -173,7 +173,7 @@ mod tests {
             assert!(client.join().unwrap().is_ok());
         });
         drop(made);
-        let left = connect(&path, STARTING).unwrap_err();
+        let left = connect(&path, Duration::ZERO).unwrap_err();
         assert_eq!(left.kind(), io::ErrorKind::ConnectionRefused);
     }
 }

@@ -134,7 +134,7 @@ fn verdict_of_one(status: &Status) -> String {
         format!("by alternation: {}\n", alternation(found, &status.power))
     });
     let told = Verdict {
-        mode: if status.mode == Mode::Observe.name() { Mode::Observe } else { Mode::Run },
+        is_shadow: status.mode == Mode::Observe.name(),
         policy: &status.policy,
         uptime_s: status.uptime_s,
         power: &status.power,

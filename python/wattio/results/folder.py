@@ -42,8 +42,9 @@ def kind_of(path: Path) -> str:
     try:
         content = json.loads(read_bytes(path / "machine.json"))
     except OSError as error:
-        # Anything but a file in its place is told below.
-        content = {} if error.errno == errno.EINVAL else None
+        if error.errno == errno.EINVAL:  # It is there, and is not a file.
+            raise ResultError(f"{error.filename}: {error.strerror}") from error
+        content = None
     except (ValueError, RecursionError):
         content = None
     # Simulations do not say what they are.

@@ -317,7 +317,6 @@ mod tests {
         assert!(price_w(50, 1.5, false) > 10.0);
     }
 
-    /// In bursts that full speed itself was late in the price rose 4000-fold, and it took a minute to come
     /// No drive slept where a bound on a quantile was set, whatever it left.
     #[test]
     fn requests_that_wait_for_drives_are_over_a_quantiles_limit() {
@@ -334,6 +333,7 @@ mod tests {
         assert!(broken.lost_us(&waking) > broken.reserve_us());
     }
 
+    /// In bursts that full speed itself was late in the price rose 4000-fold, and it took a minute to come
     /// down again.
     #[test]
     fn what_is_late_at_full_speed_does_not_drive_the_price_of_a_quantile_up() {

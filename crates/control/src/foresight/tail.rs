@@ -114,7 +114,7 @@ pub struct Tails {
 
 impl Tails {
     /// Takes in a window, of which `keep` of the past is kept. Its mean was `slower` times that at full
-    /// speed.
+    /// speed: 1 at full speed itself.
     pub fn learn(
         &mut self,
         window: &LatencyHistogram,
@@ -126,7 +126,7 @@ impl Tails {
             tail.forget(keep);
         }
         self.all.add(window, 1.0);
-        let factor = if at_full_speed { 1.0 } else { slower.max(1.0).powf(TAIL_GROWTH) };
+        let factor = slower.max(1.0).powf(TAIL_GROWTH);
         self.scaled.add_at(window, 1.0, |edge| on_grid(edge / factor));
         let requests = window.requests() as f64;
         self.since += requests;

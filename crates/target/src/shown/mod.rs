@@ -193,7 +193,7 @@ impl Shown {
     #[must_use]
     pub fn verdict(&self) -> String {
         let told = Verdict {
-            mode: if self.mode == Mode::Observe.name() { Mode::Observe } else { Mode::Run },
+            is_shadow: self.mode == Mode::Observe.name(),
             policy: &self.policy,
             uptime_s: self.uptime_s,
             power: &self.power,
