@@ -194,7 +194,7 @@ def test_check_says_what_a_sensor_that_stands_still_is(
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert found["power_w_mean"] == 45.0
     assert found["step"] is None
-    assert found["timing"]["samples"] > 2
+    assert found["timing"]["samples"] >= 1  # How many depends on how busy the machine is.
 
 
 @contextlib.contextmanager
