@@ -8,7 +8,7 @@ use crate::plant::{Layout, LayoutError};
 use crate::reactor::Idle;
 use crate::run::LawSettings;
 use crate::server::{Settings, Volume};
-use crate::sockets::Address;
+use crate::sockets::{Address, named_twice};
 use crate::tls::Files;
 use crate::volume::{DEVICE_DEPTH, Pace, VolumeMemory};
 use serde::{Deserialize, Deserializer};
@@ -304,6 +304,8 @@ impl Config {
 
     fn check(&self) -> Result<(), DescriptionError> {
         require(!self.listen.is_empty(), "listen", "is empty: nobody could connect")?;
+        let listen: Vec<Address> = self.listen.iter().map(|one| one.0.clone()).collect();
+        require(named_twice(&listen).is_none(), "listen", "names an address twice")?;
         require(!self.exports.is_empty(), "export", "is missing: at least one [[export]]")?;
         let exports = format!("are {}; allowed are up to {EXPORTS_MAX}", self.exports.len());
         require(self.exports.len() <= EXPORTS_MAX, "export", exports)?;

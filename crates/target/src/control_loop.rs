@@ -1,6 +1,7 @@
 //! The law's control loop in the target's process, with its events, journal, status and answers to
 //! commands.
 
+use crate::log::of_export;
 use crate::plant::{Governed, Reactors};
 use crate::shown::{Answer, Request, Shown};
 use crate::status::{ReactorStatus, each_volume_once};
@@ -327,7 +328,10 @@ impl<R: Reactors> Governing<R> {
                         let message = "its reactor does not answer; try again".to_owned();
                         return Answer::Unable { message };
                     }
-                    begun => format!("reads everything of {begun:?}"),
+                    begun => {
+                        let begun: Vec<String> = begun.iter().map(|one| of_export(one)).collect();
+                        format!("reads everything of {}", begun.join(", "))
+                    }
                 },
             },
         };

@@ -1,6 +1,6 @@
 //! Makes volumes.
 
-use crate::device::{Access, Device, DeviceError, is_blank};
+use crate::device::{Access, Device, DeviceError, is_blank, refuse_same};
 use crate::open::is_wrong_device;
 use std::fs::File;
 use std::io::{self, Read};
@@ -77,11 +77,13 @@ pub fn make(plan: &Plan) -> Result<Made, CreateError> {
     let segment_blocks = segment_blocks(plan.segment_bytes)?;
     if let Some(size) = plan.size_bytes.filter(|size| !size.is_multiple_of(BLOCK_BYTES)) {
         let below = Bytes((size / BLOCK_BYTES * BLOCK_BYTES).max(BLOCK_BYTES) as f64);
-        let message = format!("a size of {size} bytes is not a multiple of 4096; {below} is");
+        let message = format!("--size: {size} bytes is not a multiple of 4096; {below} is");
         return Err(CreateError::Sizes(message));
     }
     let mut devices = Vec::new();
-    for path in &plan.devices {
+    for (at, path) in plan.devices.iter().enumerate() {
+        // The ones before it exist by now.
+        refuse_same(&plan.devices[..=at])?;
         let is_new = !path.exists();
         let made = Device::open(path, Access::Create).map_err(CreateError::from);
         let checked = made.and_then(|mut device| {
@@ -100,10 +102,10 @@ pub fn make(plan: &Plan) -> Result<Made, CreateError> {
         (Some(size), Some(spare)) => with_spare(size / BLOCK_BYTES, segment_blocks, spare)?,
         (None, None) => largest(smallest, segment_blocks)?,
         (None, Some(_)) => {
-            return Err(CreateError::Sizes("a share to spare needs a --size".to_owned()));
+            return Err(CreateError::Sizes("--spare needs a --size, too".to_owned()));
         }
     };
-    geometry.check().map_err(CreateError::Sizes)?;
+    geometry.check().map_err(|wrong| CreateError::Sizes(of_size(&wrong)))?;
     for device in &mut all {
         if device.is_block() && device.bytes() < geometry.device_bytes() {
             return Err(CreateError::Sizes(too_small(device, &geometry, segment_blocks)));
@@ -116,6 +118,11 @@ pub fn make(plan: &Plan) -> Result<Made, CreateError> {
     create(&mut disks, volume, geometry, plan.compression)?;
     devices.iter_mut().for_each(|fresh| fresh.is_new = false);
     Ok(Made { volume, geometry })
+}
+
+/// What is wrong with sizes, with the option that gave them.
+pub(crate) fn of_size(wrong: &str) -> String {
+    format!("--size: {wrong}")
 }
 
 /// A device, whose file is removed again if it is new and no volume is made on it.
@@ -135,7 +142,7 @@ impl Drop for Fresh {
 /// The volume of `blocks` of whose segments a share is free when all is written.
 fn with_spare(blocks: u64, segment_blocks: u32, spare: f64) -> Result<Geometry, CreateError> {
     if !(0.0..1.0).contains(&spare) {
-        let message = format!("a share of {spare} to spare; allowed is 0 to less than 1");
+        let message = format!("--spare: is {spare}; allowed is 0 to less than 1");
         return Err(CreateError::Sizes(message));
     }
     let filled = f64::from(segment_blocks) * (1.0 - spare);
@@ -145,8 +152,8 @@ fn with_spare(blocks: u64, segment_blocks: u32, spare: f64) -> Result<Geometry, 
     let capacity = geometry.capacity_blocks();
     if capacity < blocks {
         return Err(CreateError::Sizes(format!(
-            "with {spare} of {segments} segments to spare there is room for {} of {} bytes; \
-             allowed is a greater share, or smaller segments",
+            "--spare: with {spare} of {segments} segments to spare there is room for {} of {} bytes; \
+             allowed is a greater share, or a smaller --segment-size",
             capacity * BLOCK_BYTES,
             blocks * BLOCK_BYTES,
         )));
@@ -159,7 +166,7 @@ fn segment_blocks(bytes: u64) -> Result<u32, CreateError> {
     match u32::try_from(bytes / BLOCK_BYTES) {
         Ok(blocks) if bytes.is_multiple_of(BLOCK_BYTES) && allowed.contains(&blocks) => Ok(blocks),
         _ => Err(CreateError::Sizes(format!(
-            "a segment of {bytes} bytes; allowed are multiples of 4096 from 64 KiB to 32 MiB"
+            "--segment-size: is {bytes} bytes; allowed are multiples of 4096 from 64 KiB to 32 MiB"
         ))),
     }
 }
@@ -272,7 +279,7 @@ mod tests {
             (plan(path.clone(), None), "needs a --size"),
             (
                 Plan { segment_bytes: 5000, ..plan(path.clone(), Some(1 << 20)) },
-                "a segment of 5000 bytes",
+                "--segment-size: is 5000 bytes",
             ),
         ] {
             let message = make(&plan).unwrap_err().to_string();
@@ -318,16 +325,16 @@ mod tests {
             assert!(geometry.capacity_blocks() >= geometry.blocks);
         }
         for (spare, says) in [
-            (0.01, "with 0.01 of 65 segments to spare there is room for"),
-            (1.0, "a share of 1 to spare; allowed is 0 to less than 1"),
-            (-0.1, "a share of -0.1 to spare"),
-            (f64::NAN, "a share of NaN to spare"),
+            (0.01, "--spare: with 0.01 of 65 segments to spare there is room for"),
+            (1.0, "--spare: is 1; allowed is 0 to less than 1"),
+            (-0.1, "--spare: is -0.1; "),
+            (f64::NAN, "--spare: is NaN; "),
         ] {
             let message = made(spare).unwrap_err().to_string();
             assert!(message.contains(says), "{message}");
             assert!(!folder.path().join(format!("disk-{spare}")).exists());
         }
         let sizeless = Plan { spare_share: Some(0.2), ..plan(folder.path().join("none"), None) };
-        assert!(make(&sizeless).unwrap_err().to_string().contains("needs a --size"));
+        assert!(make(&sizeless).unwrap_err().to_string().contains("--spare needs a --size"));
     }
 }

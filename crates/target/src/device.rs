@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -49,6 +49,14 @@ pub enum DeviceError {
         /// Whether it was the kernel that said so, of a block device.
         is_kernel: bool,
     },
+    /// It was named before.
+    #[error("{}: is the same device as {}", path.display(), other.display())]
+    Same {
+        /// Which one.
+        path: PathBuf,
+        /// What it was called before.
+        other: PathBuf,
+    },
     /// There is something in it.
     #[error("{}: holds {what}; --force overwrites it", path.display())]
     Occupied {
@@ -73,7 +81,10 @@ impl DeviceError {
     /// Whether what was named can be no device of a volume, however often it is tried.
     #[must_use]
     pub const fn is_bad_input(&self) -> bool {
-        matches!(self, Self::Kind(_) | Self::Occupied { .. } | Self::TooSmall { .. })
+        matches!(
+            self,
+            Self::Kind(_) | Self::Same { .. } | Self::Occupied { .. } | Self::TooSmall { .. }
+        )
     }
 
     /// Whether nothing is there: a wrong path, or a device that comes later.
@@ -239,6 +250,27 @@ impl Device {
     pub fn descriptor(&self) -> io::Result<OwnedFd> {
         self.file.try_clone().map(OwnedFd::from)
     }
+}
+
+/// Which device a path leads to, whatever it is called; `None` if nothing is there.
+pub(crate) fn identity(path: &Path) -> Option<(bool, u64, u64)> {
+    let found = std::fs::metadata(path).ok()?;
+    Some(match found.file_type().is_block_device() {
+        true => (true, found.rdev(), 0),
+        false => (false, found.dev(), found.ino()),
+    })
+}
+
+/// Refuses one device under two names: a lock would find it in use by another process, and the volume
+/// that it holds would be a copy of itself.
+pub(crate) fn refuse_same(paths: &[PathBuf]) -> Result<(), DeviceError> {
+    for (at, path) in paths.iter().enumerate() {
+        let Some(found) = identity(path) else { continue };
+        if let Some(other) = paths[..at].iter().find(|other| identity(other) == Some(found)) {
+            return Err(DeviceError::Same { path: path.clone(), other: other.clone() });
+        }
+    }
+    Ok(())
 }
 
 fn lock(path: &Path, file: &File, access: Access) -> Result<(), DeviceError> {

@@ -25,6 +25,7 @@ pub(crate) const fn is_wrong_device(error: &OpenError) -> bool {
         OpenError::NoVolume(_)
             | OpenError::Version { .. }
             | OpenError::Mixed { .. }
+            | OpenError::Twice { .. }
             | OpenError::Memory { .. }
     )
 }

@@ -1,6 +1,6 @@
 //! The target as a whole: opens volumes and sockets, starts reactors, and stops them.
 
-use crate::device::{Device, DeviceError};
+use crate::device::{Device, DeviceError, identity};
 use crate::frequency::stay_on;
 use crate::handle::Handle;
 use crate::log::{Priority, counted, log, of_export};
@@ -13,7 +13,6 @@ use crate::status::ReactorStatus;
 use crate::tls::{Files, Identity, TlsError};
 use crate::volume::{Pace, VolumeMemory};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -336,11 +335,7 @@ fn refuse_same(volumes: &[Volume]) -> Result<(), ServerError> {
     for volume in volumes {
         for path in &volume.devices {
             // What is not there is told when it is opened.
-            let Ok(found) = std::fs::metadata(path) else { continue };
-            let identity = match found.file_type().is_block_device() {
-                true => (true, found.rdev(), 0),
-                false => (false, found.dev(), found.ino()),
-            };
+            let Some(identity) = identity(path) else { continue };
             if let Some((_, other)) = known.iter().find(|(known, _)| *known == identity) {
                 let (export, other) = (volume.export.clone(), (*other).clone());
                 return Err(ServerError::Same { export, path: path.clone(), other });

@@ -75,6 +75,15 @@ pub enum Address {
     Systemd,
 }
 
+/// An address that is named twice: the second time, something would listen there already. Each port 0
+/// is another one.
+#[must_use]
+pub fn named_twice(addresses: &[Address]) -> Option<&Address> {
+    let is_any = |one: &Address| matches!(one, Address::Tcp(tcp) if tcp.port() == 0);
+    let mut all = addresses.iter().enumerate();
+    all.find(|(at, one)| !is_any(one) && addresses[..*at].contains(one)).map(|(_, one)| one)
+}
+
 /// Sockets that are open.
 #[derive(Debug)]
 pub struct Listening {

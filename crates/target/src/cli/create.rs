@@ -31,7 +31,7 @@ pub struct Create {
     segment_size: u64,
     /// The share of segments that stays free when all of the volume is written, such as 0.1. The
     /// smaller it is, the more garbage collection writes. Default: a little more than a fifth.
-    #[arg(long, value_name = "SHARE", value_parser = share, requires = "size")]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
     spare: Option<f64>,
     /// How to compress each block's data, if that makes it smaller: `lz4` or `none`. This cannot be
     /// changed later. Versions of wattio without compression refuse a compressed volume.

@@ -27,7 +27,7 @@ use wattio_target::plant::Layout;
 use wattio_target::reactor::Idle;
 use wattio_target::run::{self, Ended, LawSettings, NoResults, Options};
 use wattio_target::server::{ServerError, Settings, Volume};
-use wattio_target::sockets::{Address, ListenError};
+use wattio_target::sockets::{Address, ListenError, named_twice};
 use wattio_target::volume::{DEVICE_DEPTH, Pace, VolumeMemory};
 use wattio_volume::{OpenError, OpenOptions};
 
@@ -164,7 +164,7 @@ impl Serve {
 
     fn options(&self, mode: Mode) -> Result<Options> {
         let Some(file) = &self.file else { return self.of_command(mode) };
-        let (config, text) = read_config(file)?;
+        let (config, text) = read_config(file).map_err(|error| of_file(file, error))?;
         let ServiceConfig { listen, host_names, socket, .. } = config.service.clone();
         let wrong = |error| BadInput(format!("{}: {error}", file.display()));
         Ok(Options {
@@ -240,6 +240,14 @@ impl Serve {
         if self.unix.is_empty() && self.tcp.is_empty() {
             return bad("nowhere to listen: give --unix SOCKET or --tcp ADDRESS:PORT");
         }
+        let listen = self.listen();
+        if let Some(twice) = named_twice(&listen) {
+            return bad(&match twice {
+                Address::Unix(path) => format!("--unix {}: is given twice", path.display()),
+                Address::Tcp(address) => format!("--tcp {address}: is given twice"),
+                Address::Systemd => "systemd: is given twice".to_owned(),
+            });
+        }
         if let Some(control) = self.control.as_ref().filter(|control| self.unix.contains(control)) {
             let control = control.display();
             let shared = "is also given as --unix: clients and commands need a socket each";
@@ -257,10 +265,9 @@ impl Serve {
                 },
             })
         };
-        let unix = self.unix.iter().cloned().map(Address::Unix);
         Ok(Settings {
             volumes: self.export.iter().map(volume).collect::<Result<_, BadInput>>()?,
-            listen: unix.chain(self.tcp.iter().copied().map(Address::Tcp)).collect(),
+            listen,
             reactors: self.reactors,
             cores: Vec::new(),
             idle: self.idle,
@@ -275,6 +282,12 @@ impl Serve {
 }
 
 impl Serve {
+    /// Where clients connect.
+    fn listen(&self) -> Vec<Address> {
+        let unix = self.unix.iter().cloned().map(Address::Unix);
+        unix.chain(self.tcp.iter().copied().map(Address::Tcp)).collect()
+    }
+
     /// By which name clients ask for a volume of several.
     fn name_of(&self, path: &Path) -> Result<String, BadInput> {
         if self.export.len() == 1 {
@@ -298,6 +311,16 @@ fn is_bad_input(error: &anyhow::Error) -> bool {
     let sockets = error.downcast_ref().is_some_and(ListenError::is_bad_input);
     let results = error.downcast_ref().is_some_and(|NoResults { error, .. }| is_bad_path(error));
     error.is::<SettingError>() || frequency || page || server || sockets || results
+}
+
+/// What is wrong with a configuration; a volume in its place is a slip that many make.
+fn of_file(file: &Path, BadInput(wrong): BadInput) -> BadInput {
+    match file.extension() {
+        Some(extension) if extension == "toml" => BadInput(wrong),
+        _ => BadInput(format!(
+            "{wrong}; a configuration is a file in TOML, and --export names a volume"
+        )),
+    }
 }
 
 /// What is wrong with the law, with its option in place of the key.

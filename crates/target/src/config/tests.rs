@@ -80,6 +80,7 @@ fn what_is_wrong_is_named_with_what_would_do() {
         ("unix:/run/n.sock", "unix:n.sock", "line 2: listen: \"unix:n.sock\" is neither"),
         ("tcp:[::1]:10809", "tcp:localhost", "such as \"tcp:127.0.0.1:10809\""),
         ("\"tcp:[::1]:10809\"", "\"tcp:[::1]:65536\"", "a port from 0 (any free one) to 65535"),
+        ("\"systemd\"", "\"unix:/run/n.sock\"", "listen: names an address twice"),
         ("\"systemd\"", "\"systemd:1\"", "line 2: listen: \"systemd:1\" is neither"),
         ("spin 20 us", "spin", "not one of \"block\", \"spin 20 us\" (up to 1 s) and \"poll\""),
         ("spin 20 us", "spin 20 s", "up to 1 s"),
