@@ -1,6 +1,6 @@
 //! Checks a volume that is not being served: reads everything and changes nothing.
 
-use crate::device::{Access, Device, DeviceError, PATIENCE};
+use crate::device::{Access, Device, DeviceError, PATIENCE, refuse_same};
 use crate::open::is_wrong_device;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -63,6 +63,7 @@ pub fn check(
     options: &OpenOptions,
     progress: impl FnMut(u64, u64),
 ) -> Result<Found, CheckError> {
+    refuse_same(paths)?;
     let mut disks = Vec::new();
     let mut first = None;
     for (at, path) in paths.iter().enumerate() {
@@ -107,10 +108,10 @@ mod tests {
         assert_eq!((found.superblock.volume, found.is_whole()), (made.unwrap().volume, true));
         assert_eq!(found.report.live_blocks, 0);
         assert!(std::fs::read(&path).unwrap() == before);
-        let grown = grow(&devices, 3 << 20, &OPTIONS).unwrap();
+        let grown = grow(&devices, 3 << 20, false, &OPTIONS).unwrap();
         assert!(grown.capacity_blocks() >= grown.blocks && grown.blocks == 768, "{grown:?}");
         assert!(check(&devices, &OPTIONS, |_, _| {}).unwrap().is_whole());
-        let smaller = grow(&devices, 1 << 20, &OPTIONS).unwrap_err().to_string();
+        let smaller = grow(&devices, 1 << 20, false, &OPTIONS).unwrap_err().to_string();
         assert!(smaller.ends_with("does not become smaller: it has 3 MiB"), "{smaller}");
         std::fs::write(&path, vec![1; 1 << 20]).unwrap();
         let error = check(&devices, &OPTIONS, |_, _| {}).unwrap_err().to_string();

@@ -1,24 +1,28 @@
 //! Enlarges a volume while it is not being served.
 
-use crate::create::CreateError;
-use crate::device::{Access, Device, DeviceError, PATIENCE};
+use crate::create::{CreateError, of_size};
+use crate::device::{Access, Device, DeviceError, PATIENCE, refuse_same};
 use std::path::PathBuf;
 use wattio_units::Bytes;
 use wattio_volume::{BLOCK_BYTES, Disk, Geometry, OpenOptions, geometry_of, resize};
 
-/// Makes the volume on `devices` as large as `size_bytes`; files grow with it.
+/// Makes the volume on `devices` as large as `size_bytes`. Files grow with it, unless the volume is to
+/// be thin: then devices stay as they are, and may hold less than that.
 ///
 /// # Errors
-/// When it would become smaller, a device is in use or too small, or it cannot be opened.
+/// When it would become smaller or too large for its map, a device is in use or too small, or it
+/// cannot be opened.
 pub fn grow(
     devices: &[PathBuf],
     size_bytes: u64,
+    is_thin: bool,
     options: &OpenOptions,
 ) -> Result<Geometry, CreateError> {
     if !size_bytes.is_multiple_of(BLOCK_BYTES) {
-        let message = format!("a size of {size_bytes} bytes is not a multiple of 4096");
+        let message = format!("--size: {size_bytes} bytes is not a multiple of 4096");
         return Err(CreateError::Sizes(message));
     }
+    refuse_same(devices)?;
     let own = |path: &PathBuf| Device::open_within(path, Access::Own, PATIENCE);
     let mut owned = devices.iter().map(own).collect::<Result<Vec<Device>, _>>()?;
     // Clones keep the lock, too.
@@ -29,15 +33,22 @@ pub fn grow(
     let blocks = size_bytes / BLOCK_BYTES;
     if blocks < before.blocks {
         return Err(CreateError::Sizes(format!(
-            "a volume does not become smaller: it has {}",
+            "--size: a volume does not become smaller: it has {}",
             Bytes((before.blocks * BLOCK_BYTES) as f64)
         )));
     }
-    // A file gets the room that a new volume of that size would have.
-    let wanted = Geometry::for_blocks(blocks, before.segment_blocks).segments;
-    let geometry = Geometry { blocks, segments: wanted.max(before.segments), ..before };
-    geometry.check().map_err(CreateError::Sizes)?;
-    reserve_all(&mut owned, geometry.device_bytes())?;
+    if blocks > before.blocks_max {
+        let most = Bytes((before.blocks_max * BLOCK_BYTES) as f64);
+        let message = format!("--size: {most} is the most that this volume was made to grow to");
+        return Err(CreateError::Sizes(message));
+    }
+    if !is_thin {
+        // A file gets the room that a new volume of that size would have.
+        let wanted = Geometry::for_blocks(blocks, before.segment_blocks).segments;
+        let geometry = Geometry { blocks, segments: wanted.max(before.segments), ..before };
+        geometry.check().map_err(|wrong| CreateError::Sizes(of_size(&wrong)))?;
+        reserve_all(&mut owned, geometry.device_bytes())?;
+    }
     Ok(resize(disks(&owned), blocks, options)?)
 }
 
@@ -85,7 +96,7 @@ mod tests {
         make(&plan).unwrap();
         let bytes = || paths.each_ref().map(|path| std::fs::metadata(path).unwrap().len());
         let before = bytes();
-        let refused = grow(&paths[..1], 3 << 20, &OPTIONS).unwrap_err().to_string();
+        let refused = grow(&paths[..1], 3 << 20, false, &OPTIONS).unwrap_err().to_string();
         assert!(refused.contains("opening it with fewer must be asked for"), "{refused}");
         assert_eq!(bytes(), before);
         let mut owned = paths.each_ref().map(|path| Device::open(path, Access::Own).unwrap());
@@ -93,7 +104,31 @@ mod tests {
         assert!(reserve_all(&mut owned, u64::MAX >> 1).is_err());
         drop(owned);
         assert_eq!(bytes(), before);
-        grow(&paths, 3 << 20, &OPTIONS).unwrap();
+        grow(&paths, 3 << 20, false, &OPTIONS).unwrap();
         assert!(bytes().iter().zip(&before).all(|(now, before)| now > before));
+    }
+    /// The documentation said how a volume becomes larger than its devices, and there was no way.
+    #[test]
+    fn a_thin_volume_is_larger_than_its_devices() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = [folder.path().join("thin")];
+        let plan = Plan {
+            devices: paths.to_vec(),
+            size_bytes: Some(1 << 20),
+            segment_bytes: 64 << 10,
+            spare_share: None,
+            compression: Compression::Lz4,
+            is_forced: false,
+        };
+        let made = make(&plan).unwrap().geometry;
+        let bytes = || std::fs::metadata(&paths[0]).unwrap().len();
+        let before = bytes();
+        let thin = grow(&paths, 4 << 20, true, &OPTIONS).unwrap();
+        assert_eq!((thin.segments, thin.blocks, bytes()), (made.segments, 1024, before));
+        assert!(thin.capacity_blocks() < thin.blocks);
+        let refused = grow(&paths, 5 << 20, true, &OPTIONS).unwrap_err().to_string();
+        assert!(refused.starts_with("--size: 4 MiB is the most"), "{refused}");
+        let full = grow(&paths, 4 << 20, false, &OPTIONS).unwrap();
+        assert!(full.capacity_blocks() >= full.blocks && bytes() > before);
     }
 }

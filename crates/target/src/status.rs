@@ -103,8 +103,11 @@ pub struct VolumeStatus {
     pub compression: String,
     /// What the data that it holds takes on each device: less than that where it is compressed.
     pub stored_bytes: u64,
-    /// What it can hold.
+    /// What it can hold: less than its size where it was made larger than its devices.
     pub capacity_bytes: u64,
+    /// Writes that were refused since it was opened because the devices are full.
+    #[serde(default)]
+    pub refused_writes: u64,
     /// Segments that can be written to.
     pub free_segments: u32,
     /// Segments that the next checkpoint makes free.
@@ -200,6 +203,7 @@ impl VolumeStatus {
             compression: volume.compression().name().to_owned(),
             stored_bytes: volume.stored_bytes(),
             capacity_bytes: geometry.capacity_blocks() * BLOCK,
+            refused_writes: counters.refused_writes,
             free_segments: volume.free_segments(),
             empty_segments: volume.empty_segments(),
             starved_s: volume.starved().map(|span| span.as_secs_f64()),

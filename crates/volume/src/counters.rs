@@ -5,6 +5,8 @@
 pub struct Counters {
     /// Blocks that clients wrote.
     pub client_blocks: u64,
+    /// Writes of clients that were refused because the devices are full.
+    pub refused_writes: u64,
     /// Bytes that were stored of what clients wrote: fewer where the volume is compressed.
     pub stored_bytes: u64,
     /// Blocks of devices that this data took, besides headers.

@@ -188,7 +188,7 @@ impl Volume {
         };
         let capacity = capacity * u64::from(BLOCK_SECTORS);
         if promised > 0 && self.segments.charged() + self.promised + promised > capacity {
-            return self.answer(tag, Err(Fault::NoSpace));
+            return self.refuse(tag);
         }
         self.promised += promised;
         let mut pending = Pending::new(tag, ExtentKind::Write, lba, blocks, fua);
@@ -202,6 +202,12 @@ impl Volume {
             self.answer(tag, Ok(Vec::new()));
         }
         self.log.push(pending.with_data(data, checksums, packed, promised));
+    }
+
+    /// Answers a write that there is no space for.
+    fn refuse(&mut self, tag: u64) {
+        self.counters.refused_writes += 1;
+        self.answer(tag, Err(Fault::NoSpace));
     }
 
     /// Sectors that blocks count for once they are written, more than they do now.
@@ -391,7 +397,7 @@ impl Volume {
             self.buffered -= pending.buffered;
             self.cache.applied(pending.lba, pending.blocks as u32, pending.number);
             self.cache.forget(pending.lba, pending.blocks);
-            self.answer(pending.tag, Err(Fault::NoSpace));
+            self.refuse(pending.tag);
         }
         self.log.is_starved = self.log.first_pending().is_some();
         self.flush_due();

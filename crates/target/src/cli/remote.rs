@@ -213,10 +213,14 @@ fn of_volume(volume: &VolumeStatus) -> String {
         Bytes(mebibytes * f64::from(1 << 20)).to_string()
     };
     let mut text = format!(
-        "  {}: {} of {}, {} of {} segments free, devices {}\n",
+        "  {}: {} of {}{}, {} of {} segments free, devices {}\n",
         printable_line(&of_export(&volume.export)),
         rounded(volume.live_bytes),
         rounded(volume.size_bytes),
+        match volume.capacity_bytes < volume.size_bytes {
+            true => format!(" (its devices hold {})", rounded(volume.capacity_bytes)),
+            false => String::new(),
+        },
         volume.free_segments,
         volume.segments,
         printable_line(&of_devices(volume))
@@ -234,6 +238,10 @@ fn of_volume(volume: &VolumeStatus) -> String {
         );
     }
     text.push_str(&of_recovery(volume, &rounded(volume.replay_bytes)));
+    if volume.refused_writes > 0 {
+        let refused = counted(volume.refused_writes, "write");
+        let _ = writeln!(text, "    {refused} refused since the start: the devices were full");
+    }
     if let Some(failure) = &volume.failure {
         let _ = writeln!(text, "    nothing can be written: {}", printable_line(failure));
     }

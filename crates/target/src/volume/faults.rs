@@ -8,13 +8,15 @@ use crate::log::{Priority, counted, log, of_export};
 pub(super) struct Logged {
     /// That it cannot be written any more.
     failure: bool,
+    /// That its devices are full.
+    refusal: bool,
     /// What so many tours of the scrub have found.
     tours: u64,
 }
 
 impl VolumeLane {
-    /// Logs that a volume cannot be written any more, and of damage that a tour of the scrub
-    /// could not repair.
+    /// Logs that a volume cannot be written any more, that it is full, and of damage that a tour of
+    /// the scrub could not repair.
     pub fn log_faults(&mut self, export: &str) {
         if !self.logged.failure
             && let Some(why) = self.volume.failure()
@@ -22,6 +24,11 @@ impl VolumeLane {
             self.logged.failure = true;
             let what = "nothing can be written any more";
             log(Priority::Error, &format!("{}: {what}: {why}", of_export(export)));
+        }
+        if !self.logged.refusal && self.volume.counters().refused_writes > 0 {
+            self.logged.refusal = true;
+            let full = "its devices are full, and a write was refused; trims make room";
+            log(Priority::Warning, &format!("{}: {full}", of_export(export)));
         }
         let (tours, unrepaired) = self.volume.scrub_tours();
         // The count is of the last tour, and begins anew with the next one.

@@ -2,7 +2,7 @@
 //! a file in memory, which is sealed.
 
 use crate::client::Client;
-use crate::{FLUSH, MIB, PATIENCE, SIZE, has_ring, number, pattern};
+use crate::{FLUSH, MIB, PATIENCE, SIZE, TRIM, has_ring, number, pattern};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use std::io::{BufRead, BufReader};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,7 +14,8 @@ use std::time::Instant;
 use tempfile::TempDir;
 use wattio_nbd::Errno;
 use wattio_target::create::{Plan, make};
-use wattio_volume::Compression;
+use wattio_target::resize::grow;
+use wattio_volume::{Compression, OpenOptions};
 
 /// The target on a file in memory.
 struct Serving {
@@ -30,6 +31,11 @@ fn program() -> Command {
 
 impl Serving {
     fn start() -> Option<Self> {
+        Self::of_size(SIZE)
+    }
+
+    /// With a volume that is larger than its device, if that is more than it was made with.
+    fn of_size(bytes: u64) -> Option<Self> {
         if !has_ring() {
             return None;
         }
@@ -47,6 +53,10 @@ impl Serving {
             is_forced: false,
         })
         .unwrap();
+        let options = OpenOptions { map_bytes_max: MIB, accept_missing: false, accept_loss: false };
+        if bytes > SIZE {
+            grow(&devices, bytes, true, &options).unwrap();
+        }
         let mut process = program()
             .arg("serve")
             .arg("--export")
@@ -136,8 +146,37 @@ fn damage_that_the_scrub_cannot_repair_is_logged() {
     device.write_all_at(&[0xa5], at as u64 * 4096).unwrap();
     let asked = program().arg("scrub").arg(serving.folder.path().join("control")).output().unwrap();
     assert!(asked.status.success(), "{asked:?}");
+    assert_eq!(asked.stdout, b"reads everything of the default export\n");
     serving.tells(
         "warning: the default export: the scrub has found 1 damaged block that no device has",
     );
+    assert_eq!(serving.stop(), Some(0));
+}
+
+/// Clients got ENOSPC, and whoever looked after the target was told by nothing that it was full.
+#[test]
+fn a_full_volume_is_told_of_and_takes_more_after_a_trim() {
+    let Some(mut serving) = Serving::of_size(2 * SIZE) else { return };
+    let mut client = serving.client();
+    let bytes = pattern(3, MIB as usize);
+    let written = (0..2 * SIZE / MIB).map(|at| client.write_at(at * MIB, &bytes, 0).unwrap());
+    let answers: Vec<u32> = written.collect();
+    let full = number(Errno::NoSpace);
+    let held = answers.iter().position(|&answer| answer == full).unwrap() as u64;
+    assert!(held * MIB >= SIZE && answers[..held as usize].iter().all(|&answer| answer == 0));
+    serving.tells("warning: the default export: its devices are full, and a write was refused");
+    let status = program().arg("status").arg(serving.folder.path().join("control")).output();
+    let status = String::from_utf8(status.unwrap().stdout).unwrap();
+    let refused = answers.iter().filter(|&&answer| answer == full).count();
+    for told in ["(its devices hold ", &format!("    {refused} write")] {
+        assert!(status.contains(told), "{told}: {status}");
+    }
+    assert_eq!(client.write_at(0, &bytes, 0).unwrap(), 0, "what is there may be overwritten");
+    assert_eq!(client.simple(TRIM, 0, 0, MIB as u32).unwrap(), 0);
+    assert_eq!(client.write_at(held * MIB, &bytes, 0).unwrap(), 0);
+    for at in 0..=held {
+        let expected = if at == 0 { vec![0; MIB as usize] } else { bytes.clone() };
+        assert!(client.read_at(at * MIB, MIB as u32) == expected, "{at}");
+    }
     assert_eq!(serving.stop(), Some(0));
 }

@@ -122,6 +122,43 @@ fn bad_input_is_told_before_volumes_are_opened() {
     assert!(says.contains("the volume has 1 device"), "{says}");
 }
 
+/// A device named twice was in use by another process or a copy of itself, a socket named twice was
+/// another process's, and each had the exit code of a problem of the host.
+#[test]
+fn what_is_named_twice_is_bad_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let told = |words: &[&str], code| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_wattio-target"));
+        let output = program.args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let (one, two, copy, link) = (path("one"), path("two"), path("copy"), path("link"));
+    let sizes = ["--size", "1MiB", "--segment-size", "64KiB"];
+    let create = |devices: &[&str], code| told(&[&["create"][..], devices, &sizes].concat(), code);
+    let same = create(&[&one, &one], 2);
+    assert!(same.contains(&format!("{one}: is the same device as {one}")), "{same}");
+    assert!(!Path::new(&one).exists());
+    create(&[&one, &two], 0);
+    std::fs::copy(&one, &copy).unwrap();
+    symlink(&one, &link).unwrap();
+    for command in [&["check"][..], &["resize", "--size", "2MiB"]] {
+        for (other, says) in [(&one, "same device"), (&link, "same device"), (&copy, "is a copy")] {
+            let wrong = told(&[command, &[&one, other]].concat(), 2);
+            assert!(wrong.contains(says), "{wrong}");
+        }
+    }
+    let serve = ["serve", "--export", &one];
+    let (socket, page) = (path("socket"), "127.0.0.1:10809");
+    for (option, address) in [("--unix", socket.as_str()), ("--tcp", page)] {
+        let twice = told(&[&serve[..], &[option, address, option, address]].concat(), 2);
+        assert!(twice.contains(&format!("{option} {address}: is given twice")), "{twice}");
+    }
+    let config = told(&["serve", &one], 2);
+    assert!(config.contains("--export names a volume"), "{config}");
+}
+
 /// `wattio` and `wattiod` have it with any command.
 #[test]
 fn details_are_told_where_they_are_asked_for() {

@@ -10,6 +10,19 @@ pub(super) const VOLUMES: &[Metric<VolumeStatus>] = &[
     ("wattio_volume_size_bytes", "Size of a volume.", Kind::Gauge, |volume| {
         Some(volume.size_bytes as f64)
     }),
+    (
+        "wattio_volume_capacity_bytes",
+        "Data that a volume's devices have room for, uncompressed; if that is less than the volume's \
+         size, writes may be refused.",
+        Kind::Gauge,
+        |volume| Some(volume.capacity_bytes as f64),
+    ),
+    (
+        "wattio_volume_refused_writes",
+        "Writes that were refused since the start because the devices are full.",
+        Kind::Counter,
+        |volume| count(volume.refused_writes),
+    ),
     ("wattio_volume_live_bytes", "Data that a volume holds.", Kind::Gauge, |volume| {
         Some(volume.live_bytes as f64)
     }),
