@@ -212,20 +212,24 @@ fn of_volume(volume: &VolumeStatus) -> String {
         let mebibytes = (bytes as f64 / f64::from(1 << 20)).round();
         Bytes(mebibytes * f64::from(1 << 20)).to_string()
     };
+    let is_compressed = volume.compression != Compression::None.name();
+    let room = rounded(volume.capacity_bytes);
     let mut text = format!(
         "  {}: {} of {}{}, {} of {} segments free, devices {}\n",
         printable_line(&of_export(&volume.export)),
         rounded(volume.live_bytes),
         rounded(volume.size_bytes),
         match volume.capacity_bytes < volume.size_bytes {
-            true => format!(" (its devices hold {})", rounded(volume.capacity_bytes)),
+            // Compressed, it holds more than that.
+            true if is_compressed => format!(" (its devices hold {room} uncompressed)"),
+            true => format!(" (its devices hold {room})"),
             false => String::new(),
         },
         volume.free_segments,
         volume.segments,
         printable_line(&of_devices(volume))
     );
-    if volume.compression != Compression::None.name() {
+    if is_compressed {
         let written = volume.client_blocks * BLOCK_BYTES;
         let _ = writeln!(
             text,

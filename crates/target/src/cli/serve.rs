@@ -128,6 +128,9 @@ impl Serve {
                                makes it";
                 Err(BadInput(format!("{error}; {allowed}")).into())
             }
+            Err(error) if self.is_half(&error) => {
+                anyhow::bail!("{error}; a configuration can ask for it, or name both devices")
+            }
             Err(error) if is_bad_input(&error) => Err(BadInput(error.to_string()).into()),
             Err(error) => Err(error),
         }
@@ -160,6 +163,12 @@ impl Serve {
                 Some(ServerError::Volume { error, .. }) => matches!(error, OpenError::NoVolume(_)),
                 _ => false,
             }
+    }
+
+    /// Whether a command names one device of two, for which it has no option.
+    fn is_half(&self, error: &anyhow::Error) -> bool {
+        let Some(ServerError::Volume { error, .. }) = error.downcast_ref() else { return false };
+        self.file.is_none() && matches!(error, OpenError::Missing { .. })
     }
 
     fn options(&self, mode: Mode) -> Result<Options> {

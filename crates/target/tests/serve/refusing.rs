@@ -150,6 +150,8 @@ fn what_is_named_twice_is_bad_input() {
         }
     }
     let serve = ["serve", "--export", &one];
+    let half = told(&[&serve[..], &["--unix", &path("socket")]].concat(), 1);
+    assert!(half.contains("a configuration can ask for it, or name both devices"), "{half}");
     let (socket, page) = (path("socket"), "127.0.0.1:10809");
     for (option, address) in [("--unix", socket.as_str()), ("--tcp", page)] {
         let twice = told(&[&serve[..], &[option, address, option, address]].concat(), 2);
