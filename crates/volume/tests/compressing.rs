@@ -95,6 +95,7 @@ fn more_fits_and_what_grows_is_refused_in_time() {
     assert_eq!(write_all(&mut world, false), 0);
     let refused = write_all(&mut world, true);
     assert!(refused > 0, "noise takes its space");
+    assert_eq!(world.volume.counters().refused_writes, refused);
     assert!(refused * 4 < geometry.blocks, "and most of it fits");
     assert_eq!(write_all(&mut world, false), 0, "what becomes smaller always fits");
 }

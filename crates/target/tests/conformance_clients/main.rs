@@ -167,6 +167,47 @@ fn nbdsh_asks_what_others_do_not() {
     }
 }
 
+/// Whoever fills a volume that is larger than its device is told so, and what was written before is
+/// there; and it can be written again after a trim.
+#[test]
+#[ignore = "needs nbdcopy, qemu-img and qemu-io"]
+fn a_thin_volume_that_is_full_loses_nothing() {
+    let mut target = Target::start("32MiB", 1);
+    target.stop();
+    let grown = process::program()
+        .args(["resize", "--size", "100MiB", "--thin"])
+        .arg(target.path("volume"))
+        .output()
+        .unwrap();
+    assert!(grown.status.success(), "{grown:?}");
+    target.serve();
+    let (from, uri) = (target.path("from"), target.uri());
+    std::fs::write(&from, sample(24 * MIB)).unwrap();
+    let from = from.to_str().unwrap();
+    prints("nbdcopy", &["--flush", from, &uri]);
+    let io = |command: &str| {
+        let output =
+            run("qemu-io", &["-f", "raw", "-d", "unmap", "-c", command, "-c", "flush", &uri]);
+        String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
+    };
+    let full = (24..100).map(|at| io(&format!("write -P 7 {at}M 1M"))).find(|told| {
+        assert!(told.contains("wrote") || told.contains("No space left on device"), "{told}");
+        !told.contains("wrote")
+    });
+    assert!(full.is_some(), "it holds more than its device");
+    target.kill();
+    target.check();
+    target.serve();
+    let read = target.path("read");
+    prints("nbdcopy", &[&uri, read.to_str().unwrap()]);
+    assert!(std::fs::read(&read).unwrap()[..24 * MIB] == sample(24 * MIB));
+    let told = io("discard 24M 4M") + &io("write -P 9 99M 1M") + &io("read -P 9 99M 1M");
+    assert!(told.contains("wrote") && !told.contains("failed"), "{told}");
+    assert_eq!(target.status()["reactors"][0]["volumes"][0]["refused_writes"], 0);
+    target.stop();
+    target.check();
+}
+
 /// What fio wrote on several connections, and flushed, it finds after the target was killed; while
 /// the volume is so full that segments are collected.
 #[test]
