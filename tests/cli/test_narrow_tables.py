@@ -57,6 +57,18 @@ def test_rows_are_lists_where_there_is_no_room_for_their_names_and_a_figure() ->
     assert sum("greedy-background-off" in line for line in lines) == 2
 
 
+def test_what_a_mark_stands_for_is_named_in_every_part() -> None:
+    """As `wattio doctor` shows it: "yes" alone stood before what a thing is needed for."""
+    table = Table("", "what", "found", "needed for", box=None, pad_edge=False)
+    table.add_row("yes", "FUSE", "/dev/fuse", "made-up sysfs trees in system tests")
+    table.add_row("no", "RAPL powercap zones", "none in /sys/class/powercap", "the meter rapl:")
+    lines = shown(table, 60)
+    assert sum(line.startswith("yes  FUSE ") for line in lines) == 2
+    assert sum(line.startswith("no   RAPL powercap zones ") for line in lines) == 2
+    listed = shown(table, 30)
+    assert sum("FUSE" in line for line in listed) == 1
+
+
 def test_nothing_is_left_out_of_any_table() -> None:
     rng = random.Random(5)
     letters = "abcdefgh"

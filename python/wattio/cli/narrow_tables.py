@@ -72,13 +72,15 @@ def _room(console: Console, options: ConsoleOptions, column: Column) -> _Room:
 
 def _keys(columns: Sequence[Column]) -> list[int]:
     figures = (at for at, column in enumerate(columns) if column.justify == "right")
-    first = next(figures, 1)
+    # A column of marks has no name, and says of no row what it is: the column after it does.
+    named = next((at for at, column in enumerate(columns) if column.header != ""), 0)
+    first = next(figures, named + 1)
     return list(range(max(1, min(first, _KEYS))))
 
 
 def _tells(column: Column) -> bool:
-    """Whether it says something of each row, rather than of the first of several."""
-    return all(cell != "" for cell in column.cells)
+    """Whether it says what each row is, rather than what the first of several is, or a mark."""
+    return column.header != "" and all(cell != "" for cell in column.cells)
 
 
 def _taken(rooms: Sequence[_Room], columns: Sequence[int], padding: int) -> int:
