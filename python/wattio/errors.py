@@ -79,7 +79,7 @@ def needed(extra: Extra) -> str:
     """The end of a message about a missing library: which extra brings it, and how to get that."""
     return (
         f"needs the extra {extra}: install it from where wattio came from, as in"
-        f" pip install 'FILE.whl[{extra}]', or uv sync --extra {extra} in a source tree"
+        f" pip install 'FILE.whl[{extra}]', or make build in a source tree"
     )
 
 
