@@ -50,12 +50,13 @@ def test_a_second_signal_ends_what_takes_its_time(number: signal.Signals) -> Non
             signal.raise_signal(number)
 
 
-def test_what_is_written_is_written_to_its_end() -> None:
+def test_what_is_written_is_written_to_its_end(number: signal.Signals) -> None:
+    """It was only where Ctrl-C came, though SIGTERM ends a study in the same way."""
     written: list[bool] = []
 
     def write() -> None:
-        with undisturbed():
-            signal.raise_signal(signal.SIGINT)
+        with ended_by_signals(), undisturbed():
+            signal.raise_signal(number)
             written.append(True)
 
     with pytest.raises(KeyboardInterrupt):

@@ -102,7 +102,7 @@ def flagged(numbers: Sequence[int] = ENDING) -> Iterator[Flag]:
 
 @contextlib.contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM, and a terminal that goes away, end what is measured as Ctrl-C does.
+    """Let SIGTERM, and a terminal that goes away, end what runs here as Ctrl-C does.
 
     Everything is taken down and put back then.
     """

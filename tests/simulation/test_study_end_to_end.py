@@ -124,7 +124,11 @@ def test_the_whole_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "one simulated second stands for 21600 s" in page
 
 
-def test_an_interrupted_study_goes_on_where_it_was(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
+def test_an_interrupted_study_goes_on_where_it_was(tmp_path: Path, number: signal.Signals) -> None:
+    """A batch system's SIGTERM ended it without a word of how to go on."""
     study, results = wrote_study(tmp_path), tmp_path / "results"
     # Neither the oracle nor a sweep: what is interrupted is the same.
     study.write_text(STUDY[: STUDY.index('[[policy]]\nname = "oracle"')])
@@ -134,7 +138,7 @@ def test_an_interrupted_study_goes_on_where_it_was(tmp_path: Path) -> None:
         assert process.stderr is not None
         for line in process.stderr:
             if line.startswith("[2/"):
-                process.send_signal(signal.SIGINT)
+                process.send_signal(number)
                 break
         message = process.stderr.read()
         assert process.wait(timeout=60) == 130, message

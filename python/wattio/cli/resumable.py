@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from wattio.errors import Cancelled, HostError, InputError, ResultError, WattioError, storage_reason
 from wattio.results.folder import ResultFolder
+from wattio.signals import ended_by_signals
 
 
 @contextmanager
@@ -16,11 +17,13 @@ def resumable(
 ) -> Iterator[None]:
     """Say how to go on, on Ctrl-C and where a disk is full or a folder was taken away.
 
-    `left` counts what is not kept of `total`. Raises Cancelled, ResultError with what the file
-    system said, HostError with what the host lacks; every other error passes.
+    SIGTERM, by which a batch system ends what has used up its time, and a terminal that goes away
+    are as Ctrl-C is. `left` counts what is not kept of `total`. Raises Cancelled, ResultError with
+    what the file system said, HostError with what the host lacks; every other error passes.
     """
     try:
-        yield
+        with ended_by_signals():
+            yield
     except (KeyboardInterrupt, Cancelled):
         kept = _kept(folder, total, left, noun)
         raise Cancelled(

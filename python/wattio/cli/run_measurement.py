@@ -25,7 +25,6 @@ from wattio.kinds.measurement.plan import BEFORE, MeasurementPlan, Measuring
 from wattio.results import summary
 from wattio.results.runs import Recorded, Verdict
 from wattio.results.summary import Row
-from wattio.signals import ended_by_signals
 
 Measurement = Start[MeasurementFolder, MeasurementPlan]
 
@@ -102,7 +101,6 @@ def carry_out(
             lambda: len(execute.remaining(plan, folder)),
             "iterations",
         ),
-        ended_by_signals(),
         MeasuringProgress(output.messages(), plan, folder) as progress,
     ):
         place = _scratch(plan, scratch, _own_scratch(folder))

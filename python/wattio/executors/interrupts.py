@@ -1,4 +1,4 @@
-"""Ctrl-C while something is being written."""
+"""Ctrl-C, and signals that end a program as it does, while something is being written."""
 
 from __future__ import annotations
 
@@ -14,13 +14,19 @@ from wattio import signals
 def undisturbed() -> Iterator[None]:
     """Hold Ctrl-C back until what is being written is whole; then raise KeyboardInterrupt.
 
-    Where it is ignored, as shells have it for what they start in the background, it stays so.
+    And with it the signals that raise the same here (`signals.ended_by_signals`). Where one
+    is ignored, as shells have it for what they start in the background, it stays so.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     held: list[int] = []
-    with signals.handled((signal.SIGINT,), lambda number, _: held.append(number)):
+    numbers = [
+        number
+        for number in signals.ENDING
+        if number == signal.SIGINT or signal.getsignal(number) is signal.default_int_handler
+    ]
+    with signals.handled(numbers, lambda number, _: held.append(number)):
         yield
     if held:
         raise KeyboardInterrupt
