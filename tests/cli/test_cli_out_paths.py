@@ -82,6 +82,34 @@ def test_a_read_only_file_system_is_refused_first(
     assert "x.csv: cannot be written: Read-only file system" in capsys.readouterr().err
 
 
+STUDY_RUN = ("run", str(ROOT / "studies/dvfs-fio"), "--scale", "small")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (*STUDY_RUN, "--scratch"),
+        (*STUDY_RUN, "--dry-run", "--scratch"),
+        (*STUDY_RUN, "--results"),
+        ("hpcio", "run", "--out"),
+    ],
+)
+@pytest.mark.parametrize("place", ["file", "file/new"])
+def test_a_file_in_the_place_of_a_folder_is_refused_first(
+    words: tuple[str, ...],
+    place: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """With `--scratch`, a study was begun, and ended with "file/here: Not a directory"."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    assert called(*words, place) == 2
+    assert capsys.readouterr().err == f"wattio: {words[-1]}: file is a file; name a folder\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
 def test_trying_leaves_nothing_and_changes_nothing(tmp_path: Path) -> None:
     there = tmp_path / "there"
     there.write_text("kept")
@@ -113,6 +141,7 @@ def test_a_report_may_go_elsewhere(
     assert called("report", str(simulated), "--out", "a/page") == 2
     assert "a/page is not empty; name a new folder" in capsys.readouterr().err
     assert called("report", str(simulated), "--out", "study.toml") == 2
+    assert "--out: study.toml is a file; name a folder" in capsys.readouterr().err
     assert called("report", str(tmp_path), "--out", "b") == 2
 
 

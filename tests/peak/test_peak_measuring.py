@@ -169,6 +169,23 @@ def test_a_stop_leaves_no_file_behind(tmp_path: Path, disk: Path) -> None:
     assert not ours(disk)
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nowhere", "there is no such folder, or it cannot be looked into"),
+        ("file", "is not a folder; raw devices are never written to"),
+    ],
+)
+def test_what_is_no_folder_is_told_in_our_words(
+    name: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was "stat failed (exit code 1): stat: cannot read file system information for"."""
+    (tmp_path / "file").write_text("")
+    path = tmp_path / name
+    assert command("--no-memory", "--device-folder", str(path)) == 2
+    assert capsys.readouterr().err == f"wattio: {path}: {said}\n"
+
+
 FIO_WAITS = """\
 #!/bin/sh
 touch "$WATTIO_TEST_BEGUN"

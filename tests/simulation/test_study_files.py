@@ -291,6 +291,11 @@ def test_repetitions_are_draws_of_their_own(tmp_path: Path) -> None:
             "/study.toml:19: sweep[1].policy: no policy is named",
         ),
         ('setting = "plf"', 'setting = "pfl"', "/study.toml:20: sweep[1].setting: pacer has no"),
+        (
+            'pattern = "Rand_RW"\npressure = 0.1\n',
+            'profile = "days.toml"\n',
+            "/study.toml:9: load[1].profile: ",
+        ),
         ("[study]\n", "[study\n", "/study.toml: is not valid TOML: "),
         ("[[load]]", "[[laod]]", '/study.toml:6: laod: unknown key; did you mean "load"?'),
         ('name = "small"\n', "", "/study.toml:1: study.name: is required"),

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from wattio import signals
-from wattio.cli import EXIT_DONE, EXIT_PROBLEM, output
+from wattio.cli import EXIT_DONE, EXIT_PROBLEM, output, output_path
 from wattio.errors import InputError, ResultError, WorkloadFailed, storage_reason
 from wattio.meters.meter import MeterLost
 
@@ -192,6 +192,7 @@ def _raw_folder(out: Path) -> Iterator[Path]:
     Where nothing is in them after an error either, they are removed: the next try needs them.
     """
     raw = out / RAW
+    output_path.folder("--out", out)
     try:
         made = not out.exists()
         if not made and any(out.iterdir()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -25,4 +26,17 @@ def writable(option: str, path: Path) -> Path:
                 pass
     except OSError as error:
         raise InputError(f"{option}: {path}: cannot be written: {error.strerror}") from error
+    return path
+
+
+def folder(option: str, path: Path) -> Path:
+    """A path that is a folder, or that one can be made at. Raises InputError.
+
+    Nothing is made or tried: a file in its place is what names it wrongly.
+    """
+    for place in (path, *path.parents):
+        if os.path.lexists(place):
+            if not place.is_dir():
+                raise InputError(f"{option}: {place} is a file; name a folder")
+            break
     return path

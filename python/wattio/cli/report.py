@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from wattio.cli import output
+from wattio.cli import output, output_path
 from wattio.errors import InputError
 
 app = App(
@@ -64,6 +64,7 @@ def report(
 
 def _begin(out: Path) -> None:
     """Make a folder for a report, or take an empty one. Raises InputError."""
+    output_path.folder("--out", out)
     try:
         out.mkdir(parents=True, exist_ok=True)
         if any(out.iterdir()):

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from wattio import shipped
+from wattio.cli import output_path
 from wattio.cli.host_options import SshWords, ssh_words
 from wattio.cli.run_start import jobs_of
 from wattio.errors import InputError
@@ -118,6 +119,9 @@ def run(
     measured["ssh"] = ssh
     simulated = {"jobs": jobs, "engine": engine, "traces": traces}
     _refuse_others(kind, scale=scale, scratch=scratch, **simulated, **measured)
+    for option, place in (("--results", results), ("--scratch", scratch)):
+        if place is not None:
+            output_path.folder(option, place)
     begin = (source, resume, results)
     show: dict[str, Any] = {"dry_run": dry_run, "report": report, "as_json": as_json}
     if kind == "measurement":

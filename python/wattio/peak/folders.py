@@ -50,8 +50,12 @@ def parse(text: str) -> Folder:
 def facts(folder: Folder, programs: Programs) -> Facts:
     """What holds a folder. Raises InputError where there is no such folder."""
     try:
+        # It prints nothing, and ends with 1, where there is nothing to look at.
+        words = ("stat", "-c", "%F:%d", "--", folder.path)
+        device = programs.say(folder.host, words, success=(0, 1)).strip()
+        if not device:
+            raise InputError(f"{folder}: there is no such folder, or it cannot be looked into")
         told = programs.say(folder.host, ("stat", "-f", "-c", "%T %a %S", "--", folder.path))
-        device = programs.say(folder.host, ("stat", "-c", "%F:%d", "--", folder.path)).strip()
     except WorkloadFailed as error:
         raise InputError(f"{folder}: {error}") from None
     kind, _, number = device.rpartition(":")

@@ -253,7 +253,10 @@ def _load_facts(base: Path, entry: LoadEntry, source: Document, index: int) -> d
         if entry.start:
             request["start_s"] = entry.start
         return {"kind": "trace", "request": request, "identity": identity}
-    day = profile.load(Path(path))
+    try:
+        day = profile.load(Path(path))
+    except InputError as error:
+        raise source.error(("load", index, "profile"), str(error)) from None
     facts = {"name": day.name, "span_s": day.span_s, "simulated_s": day.simulated_s}
     facts |= {"compression": day.compression, "represent_s": day.represent_s}
     facts["segments"] = [asdict(segment) for segment in day.segments]
