@@ -166,7 +166,7 @@ def test_a_trace_may_say_how_it_is_read(tmp_path: Path) -> None:
     assert toml_text.dump(made(tmp_path, resolved).resolved) == resolved
     message = refused(tmp_path, described.replace("op=1,", ""))
     assert "load[1]" in message
-    assert "columns: op is missing; allowed is such as" in message
+    assert "columns: op is missing; an example:" in message
     message = refused(tmp_path, described.replace("columns =", 'format = "spc"\ncolumns ='))
     assert "format and columns exclude each other" in message
     message = refused(tmp_path, STUDY.replace("pressure", 'format = "spc"\npressure'))

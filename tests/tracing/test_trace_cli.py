@@ -108,7 +108,7 @@ def test_what_is_wrong_with_columns_names_file_line_and_column(
         for part in ("disk.csv", "line 4", 'column Kind is "stat"', "get (read) or put (write)"):
             assert part in message
         assert run(*words, "--columns", "time=0:us,op=1,lba=2:bytes") == 2
-        assert "size is missing; allowed is such as time=0:us,op=2," in capsys.readouterr().err
+        assert "size is missing; an example: time=0:us,op=2," in capsys.readouterr().err
         assert run(*words, "--columns", COLUMNS, "--format", "spc") == 2
         assert "exclude each other" in capsys.readouterr().err
         assert run(*words, "--format", "csv") == 2

@@ -6,7 +6,8 @@ use crate::{Kind, TraceError};
 
 /// No line that is read has more columns.
 const COLUMN_MAX: usize = 4095;
-const EXAMPLE: &str = "time=0:us,op=2,lba=3:sectors,size=4:bytes";
+/// What a description looks like, for messages.
+pub(crate) const EXAMPLE: &str = "time=0:us,op=2,lba=3:sectors,size=4:bytes";
 
 /// A description of the columns of a trace, such as `time=0:us,op=2,lba=3:sectors,size=4:bytes`.
 ///
@@ -129,7 +130,7 @@ impl FromStr for Columns {
 
     fn from_str(text: &str) -> Result<Self, TraceError> {
         parse(text).map_err(|problem| {
-            TraceError::Setting(format!("columns: {problem}; allowed is such as {EXAMPLE}"))
+            TraceError::Setting(format!("columns: {problem}; an example: {EXAMPLE}"))
         })
     }
 }
@@ -199,7 +200,7 @@ fn clock(unit: Option<&str>) -> Result<Clock, String> {
         Some("ms") => Clock::Decimal(6),
         Some("s") => Clock::Decimal(9),
         Some("filetime") => Clock::Whole(100),
-        _ => return Err(no_unit("time", unit, "ns, us, ms, s or filetime")),
+        _ => return Err(no_unit("time", unit, "ns, us, ms, s and filetime")),
     })
 }
 
@@ -209,14 +210,14 @@ fn unit(key: &str, unit: Option<&str>) -> Result<Unit, String> {
         Some("sectors") => SECTORS,
         Some("KiB") => KIB,
         Some("4k") => BLOCKS,
-        _ => return Err(no_unit(key, unit, "bytes, sectors, KiB or 4k")),
+        _ => return Err(no_unit(key, unit, "bytes, sectors, KiB and 4k")),
     })
 }
 
 fn no_unit(key: &str, given: Option<&str>, allowed: &str) -> String {
     match given {
-        Some(given) => format!("{key} has the unit {given:?}; it is {allowed}"),
-        None => format!("{key} has no unit; it is {allowed}, after a colon"),
+        Some(given) => format!("{key} has the unit {given:?}, which is none of {allowed}"),
+        None => format!("{key} has no unit: write one of {allowed} after a colon"),
     }
 }
 
@@ -237,9 +238,12 @@ mod tests {
         for (text, part) in [
             ("", "\"\" is not key=column"),
             ("time=0:us,op=2,lba=3:sectors", "size is missing"),
-            ("time=0,op=2,lba=3:sectors,size=4:bytes", "time has no unit; it is ns, us, ms, s or"),
+            ("time=0,op=2,lba=3:sectors,size=4:bytes", "time has no unit: write one of ns, us,"),
             ("time=0:hours,op=2,lba=3:sectors,size=4:bytes", "time has the unit \"hours\""),
-            ("time=0:us,op=2,lba=3:pages,size=4:bytes", "lba has the unit \"pages\"; it is bytes,"),
+            (
+                "time=0:us,op=2,lba=3:pages,size=4:bytes",
+                "the unit \"pages\", which is none of bytes,",
+            ),
             ("time=0:us,op=2:R,lba=3:4k,size=4:KiB", "op has the words \"R\""),
             ("time=0:us,op=2:x/X,lba=3:4k,size=4:KiB", "op has the words \"x/X\""),
             ("time=0:us,time=1:us", "time is given twice"),

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::columns::EXAMPLE;
 use crate::format::{Format, UnknownFormat};
 
 /// Where in a trace something is: counted in the uncompressed content.
@@ -54,7 +55,7 @@ pub enum TraceError {
     /// The content is none of the known formats.
     #[error(
         "the format of the trace is not known: {problem}; known are {}; other rows and columns are \
-         read when columns are described",
+         read if `columns` describes them, as in {EXAMPLE}",
         Format::LIST
     )]
     UnrecognisedFormat {

@@ -161,4 +161,10 @@ fn the_empty_and_the_unknown_are_refused() {
     assert!(matches!(Reader::from_bytes(""), Err(TraceError::Empty)));
     let Err(error) = Reader::from_bytes("hello world\n") else { panic!("recognised") };
     assert!(error.to_string().contains("\"hello world"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .ends_with("`columns` describes them, as in time=0:us,op=2,lba=3:sectors,size=4:bytes"),
+        "{error}"
+    );
 }
