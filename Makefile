@@ -19,17 +19,22 @@ RUST_TESTS := timeout --foreground --verbose 45m cargo test
 # What is skipped is told; where all is there, nothing may be, and what took long is told, too.
 TELLING := -rsfE $(if $(CI),--no-skips --durations=20)
 
+# uv tells nothing while it builds, and a first build compiles all of the native module.
+TELL_BUILD := @[ -x .venv/bin/wattio ] || echo "building wattio, which takes a few minutes the first time" >&2
+
 .PHONY: help
 help: ## List the commands.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 .PHONY: run
 run: needs $(UV) ## Set everything up, run the quickstart study, print its table and the report's path.
+	$(TELL_BUILD)
 	@$(UV) sync --locked --quiet --inexact --no-default-groups --extra meters --extra models
 	@$(RUN) wattio run quickstart
 
 .PHONY: build
 build: needs $(UV) ## Build the native module and the Python environment.
+	$(TELL_BUILD)
 	@$(UV) sync --locked --quiet
 
 .PHONY: needs needs-of-library

@@ -265,3 +265,24 @@ def test_nobody_is_told_to_install_what_no_registry_has() -> None:
         if told.search(line) and "target/dist" not in line
     ]
     assert wrong == []
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+@pytest.mark.parametrize("goal", ["run", "build"])
+def test_a_first_build_says_that_it_takes_long(goal: str, tmp_path: Path) -> None:
+    """uv is silent while it compiles: `make run` looked as if it hung, for minutes."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    true = shutil.which("true")
+    assert true is not None
+    words = ["make", goal, "--assume-old=needs", f"UV={true}"]
+
+    def said() -> tuple[str, str]:
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout, done.stderr
+
+    assert said() == ("", "building wattio, which takes a few minutes the first time\n")
+    command = tmp_path / ".venv" / "bin" / "wattio"
+    command.parent.mkdir(parents=True)
+    command.write_text("")
+    command.chmod(0o755)
+    assert said() == ("", "")
