@@ -28,6 +28,10 @@ _LEADING_MINUS = re.compile(r"-(\.?\d|inf|nan)", re.IGNORECASE)
 """How a value begins that is no option, though it begins with a minus."""
 
 
+_NUMBERS: dict[type | None, str] = {int: "a whole number", float: "a number"}
+"""What an option or argument of a type takes, in words."""
+
+
 def joined(words: Sequence[str]) -> list[str]:
     """Arguments with negative quantities bound to their options: `--span=-1 s`.
 
@@ -125,6 +129,10 @@ def of_arguments(error: CycloptsError) -> str:
             name = name.lstrip("-").upper()
         lack = "needs a value" if error.keyword is not None else "is missing"
         return f"{command}: {name} {lack}; see {command} --help"
+    if isinstance(error, CoercionError) and error.token and error.target_type in _NUMBERS:
+        named = error.argument.name.lstrip("-").upper() if error.argument else command
+        given = error.token.keyword or named
+        return f'{given}: "{error.token.value}" is not {_NUMBERS[error.target_type]}'
     if isinstance(error, UnknownCommandError | CoercionError):
         return _lower(str(error))
     return f"{_lower(str(error))} See {command} --help"
