@@ -12,7 +12,7 @@ mod twin;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::thread;
-use twin::{RAND_RW, dorado, phase, small};
+use twin::{RAND_RW, bursts_after_silences, dorado, phase, small};
 use wattio_control::{Settings, build};
 use wattio_law::Bound;
 use wattio_plant::Server;
@@ -95,6 +95,9 @@ fn generated() -> Vec<(&'static str, Vec<(f64, f64)>)> {
         ("sine of 60 s", sine(120, 6e3)),
         ("Pareto", pareto(60, 0.4, 800.0)),
         ("lone requests", vec![(60.0, 5.0)]),
+        ("sparse bursts after silences", bursts_after_silences(120.0, 4e3)),
+        ("bursts after silences", bursts_after_silences(120.0, 16e3)),
+        ("dense bursts after silences", bursts_after_silences(120.0, 64e3)),
     ]
 }
 

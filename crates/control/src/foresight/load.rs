@@ -120,6 +120,11 @@ impl Load {
         }
     }
 
+    /// Requests that the looks of the running window have seen.
+    pub fn arrived(&self) -> f64 {
+        self.looks.iter().map(|look| look.0).sum()
+    }
+
     /// Takes in a window that ran with `held` at these stretches.
     pub fn learn(
         &mut self,

@@ -83,6 +83,8 @@ pub struct Foresight {
     held_before: Vec<GroupAction>,
     /// Whether the drives were told to sleep.
     asleep: bool,
+    /// Requests in a window that end it.
+    sleep_ends: f64,
     /// Whether the running window began with the effects of an earlier setting gone.
     settled: bool,
     /// Whether the running window was to tell what full speed is like, and a burst was quicker.
@@ -144,6 +146,7 @@ impl Foresight {
             held_before: held.clone(),
             held,
             asleep: false,
+            sleep_ends: f64::INFINITY,
             settled: true,
             overtaken: false,
             blame: 0.0,
@@ -284,7 +287,8 @@ impl Law for Foresight {
     }
 
     fn is_alarming(&self, seen: &Glimpse) -> bool {
-        !self.is_full() && self.guard.is_alarming(seen)
+        let wakes = self.asleep && self.load.arrived() > self.sleep_ends;
+        wakes || (!self.is_full() && self.guard.is_alarming(seen))
     }
 
     fn insight(&self) -> Insight {

@@ -3,6 +3,7 @@
 use super::choice::{Choice, Demand, Features, Menu, Scene, Terms, best};
 use super::guard::{Expected, Guard};
 use super::load::Reaction;
+use super::onsets::Waking;
 use super::price::Account;
 use super::{Foresight, Mode, TRUST_MAX};
 use wattio_law::{Action, DriveAction, GroupAction, Limit, Observation};
@@ -122,6 +123,7 @@ impl Foresight {
             _ => Vec::new(),
         };
         self.asleep = asleep;
+        self.sleep_ends = if asleep { self.sleep_ends() } else { f64::INFINITY };
         let drives = if asleep { DriveAction::Asleep } else { DriveAction::Own };
         Action { groups, drives, background }
     }
@@ -176,6 +178,20 @@ impl Foresight {
             && self.accounts.iter().all(affordable)
             && drives.saves.is_some_and(|saves| saves.0 > cost_w * often)
             && self.background.can_wait(self.elapsed, &self.settings)
+    }
+
+    /// How many requests drives may sleep through, one after the other, before they shall be awake. Each
+    /// may find one that fell asleep behind the request before it, so that a burst waits over and over:
+    /// where pauses within a window were short, five bursts cost eleven times what one was to cost.
+    fn sleep_ends(&self) -> f64 {
+        let Some(drives) = self.limits.drives else { return f64::INFINITY };
+        let [_, worst] = self.load.waking(drives.count, drives.wake);
+        let one = Waking { requests: 1.0, waited_s: drives.wake.0 };
+        let requests = |account: &Account| {
+            let paid_us = account.reserve_us() * RESERVE_ASLEEP;
+            account.lost_us(&worst).max(paid_us) / account.lost_us(&one)
+        };
+        self.accounts.iter().map(requests).fold(f64::INFINITY, f64::min)
     }
 
     /// Sets the first prices so that the load as it is would spend just what it may.
@@ -382,6 +398,9 @@ const LEANING_GAP_S: f64 = 20.0;
 const PROBE_REQUESTS_MIN: u64 = 4;
 /// What of the unspent promise one sleep of the drives may cost.
 const RESERVE_AT_ONCE: f64 = 0.75;
+/// What of it may be lost to drives that sleep before they are woken, if that is more than what one end of
+/// the silence costs.
+const RESERVE_ASLEEP: f64 = 0.3;
 /// Moments of a usual window are no bursts up to so many times its rate.
 const BUSY: f64 = 3.0;
 /// However little of the promise is left, what costs less than this part of what is allowed is let pass.

@@ -60,6 +60,24 @@ pub fn phase(span_s: f64, iops: Option<f64>, pattern: Pattern) -> Phase {
     Phase { span_s, iops, pattern }
 }
 
+/// Silences of a twentieth of a second to 20 s and bursts of 20 ms to 1.2 s, each with a heavy tail.
+pub fn bursts_after_silences(span_s: f64, iops: f64) -> Vec<(f64, f64)> {
+    let drawn = |at: usize, by: f64| ((at as f64 + 0.5) * by).fract();
+    let silence_s =
+        |at| (0.05 / (drawn(at, 0.618_033_988_749_895) + 0.003_f64).powf(1.1)).min(20.0);
+    let burst_s = |at| 0.02 / (drawn(at, 0.754_877_666_246_693) + 0.01_f64).powf(0.9);
+    let mut spans = Vec::new();
+    let mut left_s = span_s;
+    for at in 0.. {
+        spans.extend([(silence_s(at), 0.0), (burst_s(at), iops)]);
+        left_s -= silence_s(at) + burst_s(at);
+        if left_s < 0.0 {
+            break;
+        }
+    }
+    spans
+}
+
 /// A load on a server.
 pub struct Trial {
     pub server: Server,
