@@ -90,6 +90,15 @@ def test_ping_s_round_trips_give_message_pairs_per_second() -> None:
     assert network.iops("round-trip min/avg/max = 0.1/0.5/1 ms") == Rate(2000.0)
 
 
+def test_round_trips_that_ping_rounds_to_nothing_are_counted_over_their_time() -> None:
+    """On a quick host ping to itself says 0.000 ms, and no figure was made."""
+    text = (
+        "859547 packets transmitted, 859547 received, 0% packet loss, time 2000ms\n"
+        "rtt min/avg/max/mdev = 0.000/0.000/0.085/0.000 ms, ipg/ewma 0.002/0.004 ms"
+    )
+    assert network.iops(text) == Rate(pytest.approx(859547 / 2), None, 859547)
+
+
 @pytest.mark.parametrize(
     "text", [recorded("ping_silent.txt"), "", "rtt min/avg/max/mdev = 0/0.000/0/0 ms"]
 )
