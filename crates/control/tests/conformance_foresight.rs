@@ -80,6 +80,33 @@ fn pareto(count: usize, span_s: f64, rate: f64) -> Vec<(f64, f64)> {
     (0..count).map(|at| (span(at), height(at))).collect()
 }
 
+/// A cascade: the requests of a span go to its halves in two parts, of which one is `bias`, and so on in
+/// each half. Traffic of networks and disks is like this at every scale (M. Wang et al., Data Mining Meets
+/// Performance Evaluation: Fast Algorithms for Modeling Bursty Traffic, 2002).
+fn cascade(span_s: f64, mean: f64, bias: f64) -> Vec<(f64, f64)> {
+    let mut rates = vec![mean];
+    for level in 1..13 {
+        let halves = |(at, rate): (usize, &f64)| {
+            let drawn = ((at as f64 + 0.5) * 0.618_033_988_749_895 * f64::from(level)).fract();
+            let first = if drawn < 0.5 { bias } else { 1.0 - bias };
+            [2.0 * rate * first, 2.0 * rate * (1.0 - first)]
+        };
+        rates = rates.iter().enumerate().flat_map(halves).collect();
+    }
+    let each_s = span_s / rates.len() as f64;
+    rates.into_iter().map(|rate| (each_s, rate)).collect()
+}
+
+/// Every quarter of a minute something is copied, for some seconds, at up to 15 times the usual rate.
+fn copies(span_s: f64, rate: f64) -> Vec<(f64, f64)> {
+    let drawn = |at: usize, by: f64| ((at as f64 + 0.5) * by).fract();
+    let spans = |at: usize| {
+        let [a, b] = [0.618_033_988_749_895, 0.754_877_666_246_693].map(|by| drawn(at, by));
+        [(10.0 + 10.0 * a, rate * (0.3 + b)), (1.0 + 5.0 * b, rate * (5.0 + 10.0 * a))]
+    };
+    (0..(span_s / 18.5) as usize).flat_map(spans).collect()
+}
+
 /// What is generated, by its spans.
 fn generated() -> Vec<(&'static str, Vec<(f64, f64)>)> {
     vec![
@@ -95,6 +122,9 @@ fn generated() -> Vec<(&'static str, Vec<(f64, f64)>)> {
         ("sine of 60 s", sine(120, 6e3)),
         ("Pareto", pareto(60, 0.4, 800.0)),
         ("lone requests", vec![(60.0, 5.0)]),
+        ("even cascade", cascade(120.0, 2e3, 0.65)),
+        ("sparse, uneven cascade", cascade(120.0, 300.0, 0.85)),
+        ("copies", copies(120.0, 2e3)),
         ("sparse bursts after silences", bursts_after_silences(120.0, 4e3)),
         ("bursts after silences", bursts_after_silences(120.0, 16e3)),
         ("dense bursts after silences", bursts_after_silences(120.0, 64e3)),
