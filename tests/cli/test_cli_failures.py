@@ -39,6 +39,7 @@ def called(*arguments: str) -> int:
         (("simulate", "--duration", "-1 s"), '--duration: "-1 s"'),
         (("simulate", "--pressure", "-0.5"), "pressure -0.5: allowed is above 0"),
         (("simulate", "--plf", "20%"), 'wattio: --plf: "20%" is not a number\n'),
+        (("simulate", "--seed", "1.5"), 'wattio: --seed: "1.5" is not a whole number\n'),
         (("simulate", "--seed", "one"), 'wattio: --seed: "one" is not a whole number\n'),
         (("hpcio", "assemble", "x", "a", "--out", "b"), 'STEP: "a" is not a whole number\n'),
         (("simulate", "--pressure", "-inf"), "--pressure: -inf is not a number"),

@@ -13,7 +13,9 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` itself takes its time to load.
-    from cyclopts import App
+    from collections.abc import Sequence
+
+    from cyclopts import App, Token
 
 EXIT_DONE = 0
 EXIT_PROBLEM = 1
@@ -62,6 +64,16 @@ def _shown_default(value: object) -> str | None:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
+def _converted(kind: type[object], tokens: Sequence[Token]) -> object:
+    """As cyclopts does it, except that no fraction is rounded to a whole number."""
+    from cyclopts import CoercionError, convert
+
+    for token in tokens:
+        if kind is int and token.value.partition(".")[2].strip("0"):
+            raise CoercionError(token=token, target_type=int)
+    return convert(kind, tokens)
+
+
 def build(called: str | None = None) -> App:
     """Make the command line; no command is imported before it is called.
 
@@ -76,7 +88,7 @@ def build(called: str | None = None) -> App:
         help_epilogue="`wattio COMMAND --help` shows the options of a command, with examples."
         " `--verbose` with any command shows what it reads, runs and opens.",
         help_format="markdown",
-        default_parameter=Parameter(show_default=_shown_default),
+        default_parameter=Parameter(show_default=_shown_default, converter=_converted),
         version=_version,
         print_error=False,
         exit_on_error=False,
