@@ -277,7 +277,7 @@ fn of_recovery(volume: &VolumeStatus, replay: &str) -> String {
     let mut text = format!("    a recovery would replay {replay}; ");
     let _ = match volume.checkpoint_s {
         Some(span_s) => write!(text, "the last checkpoint took {span_s:.3} s"),
-        None => write!(text, "no checkpoint yet"),
+        None => write!(text, "no checkpoint since it was opened"),
     };
     let _ = match volume.recovered_bytes {
         Some(bytes) => {
@@ -346,7 +346,9 @@ mod tests {
         assert!(page.chars().all(|one| one == '\n' || !one.is_control()), "{page:?}");
         assert_eq!(page.lines().count(), 14, "{page}");
         assert!(page.contains("; broken in 0 of 1 window\n"), "{page}");
-        assert!(page.contains("a recovery would replay 0 B; no checkpoint yet; opened in 0.00 s"));
+        let recovery =
+            "a recovery would replay 0 B; no checkpoint since it was opened; opened in 0.00 s";
+        assert!(page.contains(recovery));
         assert_eq!(page.matches("name").count(), 18, "{page}");
     }
 
