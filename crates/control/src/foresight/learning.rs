@@ -208,16 +208,16 @@ impl Foresight {
         let crowd_us = self.estimate.crowd_us(met.window.crowd_us);
         let foreseen_us = met.window.more.weighed(self.estimate.weights()).max(0.0);
         let blame = match self.asleep {
-            true => 1.0,
-            false => foreseen_us / (foreseen_us + met.waiting_us + crowd_us).max(1e-9),
+            Some(_) => 1.0,
+            None => foreseen_us / (foreseen_us + met.waiting_us + crowd_us).max(1e-9),
         };
         let blame_before = std::mem::replace(&mut self.blame, blame);
         if !met.at_full_speed {
             let extra_us = foreseen_us + self.unforeseen_us(met, foreseen_us);
             // Who waits for a drive to wake waits however fast the cores are.
             let most_us = match self.asleep {
-                true => f64::INFINITY,
-                false => self.blame_us_max(met),
+                Some(_) => f64::INFINITY,
+                None => self.blame_us_max(met),
             };
             let room_us = Some((most_us.min(met.latency_us) - extra_us).max(0.0));
             Cost { extra_us: extra_us.min(most_us), room_us }
@@ -232,7 +232,10 @@ impl Foresight {
 
     /// A setting cost no more than the model knows of by now, where a window was quicker than was expected.
     fn revised(&self, cost: Cost, met: &Met) -> Cost {
-        if met.at_full_speed || self.asleep || met.surprise.us > -met.surprise.deviation_us {
+        if met.at_full_speed
+            || self.asleep.is_some()
+            || met.surprise.us > -met.surprise.deviation_us
+        {
             return cost;
         }
         let known_us = met.window.more.weighed(self.estimate.weights()).max(0.0);

@@ -81,10 +81,8 @@ pub struct Foresight {
     /// What is in force, by what was said last, and the time it was in force for.
     held: Vec<GroupAction>,
     held_before: Vec<GroupAction>,
-    /// Whether the drives were told to sleep.
-    asleep: bool,
-    /// Requests in a window that end it.
-    sleep_ends: f64,
+    /// Where the drives were told to sleep: after how many requests in a window they shall be awake.
+    asleep: Option<f64>,
     /// Whether the running window began with the effects of an earlier setting gone.
     settled: bool,
     /// Whether the running window was to tell what full speed is like, and a burst was quicker.
@@ -145,8 +143,7 @@ impl Foresight {
             reason: "starting",
             held_before: held.clone(),
             held,
-            asleep: false,
-            sleep_ends: f64::INFINITY,
+            asleep: None,
             settled: true,
             overtaken: false,
             blame: 0.0,
@@ -177,7 +174,7 @@ impl Foresight {
     fn full_speed(&mut self, mode: Mode, reason: &'static str) -> Action {
         self.mode = mode;
         self.reason = reason;
-        self.asleep = false;
+        self.asleep = None;
         let mut action = self.limits.full_speed();
         if self.settings.adapt_background {
             let wanted = self.background.wanted(&self.settings);
@@ -235,7 +232,7 @@ impl Law for Foresight {
         self.since_probe = self.since_probe + dt;
         self.power_w = seen.power.map(|power| power.0).filter(|power_w| power_w.is_finite());
         let latency = seen.latency.as_ref().filter(|latency| latency.is_plausible());
-        let slept = self.asleep;
+        let slept = self.asleep.is_some();
         let action = match latency {
             None => self.full_speed(Mode::Guarding, "no latency to go by"),
             Some(latency) => {
@@ -268,7 +265,7 @@ impl Law for Foresight {
         };
         let action = self.limits.clamp(&action);
         // Requests that woke a drive are answered in the window after, too.
-        self.settled = !seen.alarm && latency.is_some() && !self.asleep && !slept;
+        self.settled = !seen.alarm && latency.is_some() && self.asleep.is_none() && !slept;
         self.held_before = std::mem::replace(&mut self.held, action.groups.clone());
         action
     }
@@ -287,7 +284,7 @@ impl Law for Foresight {
     }
 
     fn is_alarming(&self, seen: &Glimpse) -> bool {
-        let wakes = self.asleep && self.load.arrived() > self.sleep_ends;
+        let wakes = self.asleep.is_some_and(|requests| self.load.arrived() > requests);
         wakes || (!self.is_full() && self.guard.is_alarming(seen))
     }
 

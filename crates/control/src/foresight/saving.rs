@@ -122,8 +122,7 @@ impl Foresight {
             Some(cores) if self.settings.adapt_background => self.background.budgets(cores),
             _ => Vec::new(),
         };
-        self.asleep = asleep;
-        self.sleep_ends = if asleep { self.sleep_ends() } else { f64::INFINITY };
+        self.asleep = asleep.then(|| self.slept_through());
         let drives = if asleep { DriveAction::Asleep } else { DriveAction::Own };
         Action { groups, drives, background }
     }
@@ -183,7 +182,7 @@ impl Foresight {
     /// How many requests drives may sleep through, one after the other, before they shall be awake. Each
     /// may find one that fell asleep behind the request before it, so that a burst waits over and over:
     /// where pauses within a window were short, five bursts cost eleven times what one was to cost.
-    fn sleep_ends(&self) -> f64 {
+    fn slept_through(&self) -> f64 {
         let Some(drives) = self.limits.drives else { return f64::INFINITY };
         let [_, worst] = self.load.waking(drives.count, drives.wake);
         let one = Waking { requests: 1.0, waited_s: drives.wake.0 };
