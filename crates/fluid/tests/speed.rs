@@ -41,6 +41,8 @@ fn how_long_a_window_takes() {
             ("ondemand", false, 30.0, 0.1),
             ("pacer", true, 1.0, 0.5),
             ("pacer", true, 30.0, 0.5),
+            ("foresight", true, 1.0, 0.05),
+            ("foresight", true, 30.0, 0.05),
         ] {
             let took = ns_of_a_window(server, law, noise, dispersion, days);
             println!("{name} {law}, noise {noise}, dispersion {dispersion}: {took:.0} ns");

@@ -11,6 +11,7 @@
 //! task has left, and the last factor the clients who are ahead (A. Cobham, 1954, for two
 //! priorities without interruption). Exact for exponential times of one length.
 
+use std::array;
 use std::ops::RangeInclusive;
 
 /// What a group of cores has to do.
@@ -32,8 +33,8 @@ const LOAD_MAX: f64 = 0.95;
 
 impl Station {
     /// Tells `each` the numbers of cores, and how long a task waits with so many, in seconds, at
-    /// each of `stretches` times the time at the highest frequency. A load beyond the cores lasts for
-    /// `overload_s`, in which its queue grows.
+    /// each of `stretches` times the time at the highest frequency. A load beyond so many cores lasts for
+    /// `overload_s` of them, in which its queue grows.
     ///
     /// What is known of one core less is needed for one more, but not what is known of the other
     /// stretches: together they take little longer than one alone.
@@ -42,7 +43,7 @@ impl Station {
         &self,
         stretches: [f64; N],
         cores: RangeInclusive<u32>,
-        overload_s: f64,
+        overload_s: impl Fn(u32) -> f64,
         mut each: impl FnMut(u32, [f64; N]),
     ) {
         let all = self.clients + self.background;
@@ -54,22 +55,20 @@ impl Station {
         let left_s = stretches.map(|stretch| left_s * stretch);
         let clients = stretches.map(|stretch| self.clients * stretch);
         let offered = stretches.map(|stretch| all * stretch);
-        let mut blocked = [1.0; N];
-        for n in (1..=*cores.end()).map(f64::from) {
-            for (blocked, offered) in blocked.iter_mut().zip(offered) {
-                *blocked = offered * *blocked / (n + offered * *blocked);
-            }
-            if n < f64::from(*cores.start()) {
+        let mut erlang = offered.map(Erlang::new);
+        for n in 1..=*cores.end() {
+            erlang.iter_mut().for_each(Erlang::add_core);
+            if n < *cores.start() {
                 continue;
             }
-            let mut waits_s = [0.0; N];
-            for (at, wait_s) in waits_s.iter_mut().enumerate() {
-                let all_busy = waiting(blocked[at], offered[at] / n);
-                let load = clients[at] / n;
-                let queue_s = all_busy * left_s[at] / (n * (1.0 - load.min(LOAD_MAX)));
-                *wait_s = queue_s + (load - LOAD_MAX).max(0.0) * 0.5 * overload_s;
-            }
-            each(n as u32, waits_s);
+            let cores = f64::from(n);
+            let growth_s = 0.5 * overload_s(n) / cores;
+            let wait_s = |at: usize| {
+                let free = (cores - clients[at]).max(cores * (1.0 - LOAD_MAX));
+                let queue_s = left_s[at] / (erlang[at].all_busy_inverse() * free);
+                queue_s + (clients[at] - cores * LOAD_MAX).max(0.0) * growth_s
+            };
+            each(n, array::from_fn(wait_s));
         }
     }
 
@@ -77,24 +76,48 @@ impl Station {
     #[must_use]
     pub fn wait_s(&self, stretch: f64, cores: u32, overload_s: f64) -> f64 {
         let mut found_s = 0.0;
-        self.waits([stretch], cores..=cores, overload_s, |_, [wait_s]| found_s = wait_s);
+        self.waits([stretch], cores..=cores, |_| overload_s, |_, [wait_s]| found_s = wait_s);
         found_s
     }
 }
 
-/// Erlang's waiting probability, by way of the loss probability.
-#[inline]
-fn waiting(blocked: f64, load: f64) -> f64 {
-    if load < 1.0 { blocked / (1.0 - load * (1.0 - blocked)) } else { 1.0 }
+/// The chance that all cores are busy, for one core after another. What is kept is one over it: the
+/// recursion then has no division that the next has to wait for.
+#[derive(Clone, Copy, Debug)]
+struct Erlang {
+    offered: f64,
+    one_over_offered: f64,
+    cores: f64,
+    /// One over Erlang's loss probability (Erlang B); infinite where that is too small.
+    one_over_loss: f64,
+}
+
+impl Erlang {
+    fn new(offered: f64) -> Self {
+        Self { offered, one_over_offered: 1.0 / offered, cores: 0.0, one_over_loss: 1.0 }
+    }
+
+    #[inline]
+    fn add_core(&mut self) {
+        self.cores += 1.0;
+        self.one_over_loss = 1.0 + self.cores * self.one_over_offered * self.one_over_loss;
+    }
+
+    /// One over Erlang C.
+    #[inline]
+    fn all_busy_inverse(&self) -> f64 {
+        let free = 1.0 - self.offered / self.cores;
+        if free > 0.0 { 1.0 + (self.one_over_loss - 1.0) * free } else { 1.0 }
+    }
 }
 
 /// The probability that a task has to wait at `cores` cores with `offered` cores' worth of work
 /// (Erlang C); 1 from saturation on.
 #[must_use]
 pub fn erlang_c(cores: u32, offered: f64) -> f64 {
-    let loss = |blocked: f64, n: u32| offered * blocked / (f64::from(n) + offered * blocked);
-    let blocked = (1..=cores).fold(1.0, loss);
-    waiting(blocked, offered / f64::from(cores.max(1)))
+    let mut erlang = Erlang::new(offered);
+    (0..cores).for_each(|_| erlang.add_core());
+    1.0 / erlang.all_busy_inverse()
 }
 
 #[cfg(test)]
@@ -124,6 +147,9 @@ mod tests {
         assert_eq!(idle.wait_s(1.0, 4, 1.0), 0.0);
         let full = Station { clients: 8.0, background: 4.0, task_left_s: 1e-5, slice_left_s: 1e-4 };
         assert!(full.wait_s(1.0, 4, 0.5) > 0.2);
+        // One over a loss that no number can hold.
+        let sparse = Station { clients: 1e-9, background: 0.0, ..full };
+        assert_eq!(sparse.wait_s(1.0, 400, 0.5), 0.0);
     }
 
     /// Sakasegawa's approximation (1977), which the model of hosts uses, lies within a tenth of a
@@ -157,7 +183,7 @@ mod tests {
                 clients, background, task_left_s: 1e-5, slice_left_s: slice_us * 1e-6,
             };
             let mut last_s = f64::INFINITY;
-            station.waits([stretch], 1..=48, 0.5, |_, [wait_s]| {
+            station.waits([stretch], 1..=48, |_| 0.5, |_, [wait_s]| {
                 assert!(wait_s >= 0.0 && wait_s <= last_s * (1.0 + 1e-12));
                 last_s = wait_s;
             });

@@ -309,35 +309,38 @@ const TOGETHER: usize = 4;
 type Each = [f64; TOGETHER];
 
 /// What a group's settings come to, but for the price: worked out once for all the prices that are
-/// tried. Entries are by scene, by points that are looked at together, and by cores from 1 on.
+/// tried. Entries are by points that are looked at together, and by cores from 1 on.
 #[derive(Clone, Debug, Default)]
 pub struct Outlook {
-    /// How long a task waits, in seconds.
+    /// How long a task waits, in seconds, by scene.
     waits_s: Vec<Each>,
-    /// What a request costs, in microseconds, with the weights of the terms.
-    costs_us: Vec<Each>,
-    /// What the risk costs, in watts; empty without one.
+    /// What the requests of all scenes cost, in requests under way, with the weights of the terms.
+    under_way: Vec<Each>,
+    /// What the risk costs, in watts.
     risk_w: Vec<Each>,
-    /// Room for what a choice adds up.
-    priced: Vec<Each>,
 }
 
 impl Outlook {
     /// Works it out: for what requests cost the group, and what those of a burst do.
     pub fn fill(&mut self, menu: &Menu, demand: &Demand, in_burst: &Demand, terms: &Terms) {
         self.waits_s.clear();
-        self.costs_us.clear();
+        self.under_way.clear();
+        self.under_way.resize(entries(menu), [0.0; TOGETHER]);
         self.risk_w.clear();
+        self.risk_w.resize(entries(menu), [0.0; TOGETHER]);
         for scene in terms.scenes {
             let harmless = match scene.ends_at_full_speed() {
                 true => demand.harmless(menu, scene),
                 false => Harmless::default(),
             };
+            let mut sums = self.under_way.iter_mut();
             each_setting(menu, demand, scene, |cores, wait_s, features| {
                 self.waits_s.push(wait_s);
                 let (less, part) = harmless.at(cores, menu);
-                let cost_us = |one: Features| one.plus(less).weighed(terms.weights) * part;
-                self.costs_us.push(features.map(cost_us));
+                let weight = scene.weight * part * 1e-6;
+                for (sum, one) in sums.next().into_iter().flatten().zip(features) {
+                    *sum += one.plus(less).weighed(terms.weights) * weight;
+                }
             });
         }
         if let Some((scene, limit_us)) = &terms.risk {
@@ -349,9 +352,12 @@ impl Outlook {
                 let over = lost_us * scene.weight / limit_us.max(1e-3) - 1.0;
                 most_w * over.clamp(0.0, 1e3)
             };
+            let mut risks_w = self.risk_w.iter_mut();
             each_setting(menu, in_burst, scene, |cores, _, features| {
                 let (less, part) = harmless.at(cores, menu);
-                self.risk_w.push(features.map(|one| cost_w(one, less, part)));
+                for (risk_w, one) in risks_w.next().into_iter().flatten().zip(features) {
+                    *risk_w = cost_w(one, less, part);
+                }
             });
         }
     }
@@ -370,24 +376,6 @@ impl Outlook {
         demand.mean(menu.points[point].stretch, cores, scenes, |at, _| {
             self.waits_s[at * entries(menu) + entry][point % TOGETHER]
         })
-    }
-
-    /// Adds up what latency costs at all settings.
-    fn price(&mut self, menu: &Menu, terms: &Terms) {
-        let of_scene = entries(menu);
-        self.priced.clear();
-        self.priced.resize(of_scene, [0.0; TOGETHER]);
-        let add = |sums: &mut [Each], more: &[Each], times: f64| {
-            for (sums, more) in sums.iter_mut().zip(more) {
-                for (sum, more) in sums.iter_mut().zip(more) {
-                    *sum += more * times;
-                }
-            }
-        };
-        for (scene, costs_us) in terms.scenes.iter().zip(self.costs_us.chunks(of_scene)) {
-            add(&mut self.priced, costs_us, terms.price_w * scene.weight * 1e-6);
-        }
-        add(&mut self.priced, &self.risk_w, 1.0);
     }
 }
 
@@ -413,18 +401,12 @@ fn each_setting(
             let features = |at: usize| demand.features(stretches[at], waits_s[at], turns);
             each(cores, waits_s, array::from_fn(features));
         };
-        if scene.ends_at_full_speed() {
-            station.waits(stretches, 1..=most.saturating_sub(1), scene.overload_s, &mut tell);
-            station.waits(stretches, most..=most, scene.overload_awake_s, &mut tell);
-        } else {
-            station.waits(stretches, 1..=most, scene.overload_s, &mut tell);
-        }
+        station.waits(stretches, 1..=most, |cores| scene.lasts_s(cores, most), &mut tell);
     }
 }
 
 /// The setting of least cost, by an outlook for the same menu, demand, scenes and weights.
-pub fn best(menu: &Menu, demand: &Demand, terms: &Terms, outlook: &mut Outlook) -> Choice {
-    outlook.price(menu, terms);
+pub fn best(menu: &Menu, demand: &Demand, terms: &Terms, outlook: &Outlook) -> Choice {
     let mut best: Option<Choice> = None;
     let busy = terms.rate * demand.work_s + demand.others + demand.background;
     for (at, point) in menu.points.iter().enumerate() {
@@ -440,13 +422,15 @@ pub fn best(menu: &Menu, demand: &Demand, terms: &Terms, outlook: &mut Outlook) 
         }
         let least = (least as u32).clamp(menu.cores_min, most);
         let crowded = (used - f64::from(most) * terms.utilisation_max).max(0.0);
-        let priced = &outlook.priced[at / TOGETHER * most as usize..];
+        let of_point = at / TOGETHER * most as usize;
         for cores in least..=most {
             let n = f64::from(cores);
             let running = used.min(n);
             let power_w = running * point.running_w + (n - running) * point.idle_w;
-            let priced_w = priced[cores as usize - 1][at % TOGETHER];
-            let cost_w = power_w + priced_w + crowded * CROWDED_W;
+            let entry = of_point + cores as usize - 1;
+            let priced_w = terms.price_w * outlook.under_way[entry][at % TOGETHER];
+            let risk_w = outlook.risk_w[entry][at % TOGETHER];
+            let cost_w = power_w + priced_w + risk_w + crowded * CROWDED_W;
             if best.is_none_or(|best| cost_w < best.cost_w) {
                 let setting = GroupAction { cores, frequency: point.frequency };
                 best = Some(Choice { setting, cost_w });

@@ -11,12 +11,23 @@ use wattio_units::Seconds;
 
 impl Foresight {
     /// The choice for all groups at a price, by their outlooks.
-    fn choose(&mut self, demands: &[Demand], terms: &Terms) -> Vec<Choice> {
-        let groups = self.menus.iter().zip(demands).zip(&mut self.outlooks);
+    fn choose(&self, demands: &[Demand], terms: &Terms) -> Vec<Choice> {
+        let groups = self.menus.iter().zip(demands).zip(&self.outlooks);
         groups.map(|((menu, demand), outlook)| best(menu, demand, terms, outlook)).collect()
     }
 
-    /// What the setting is expected to cost a request, with the weights at their worst.
+    /// What of a request's latency is due to the choices and not to full speed.
+    fn more(&self, demands: &[Demand], choices: &[Choice], scenes: &[Scene]) -> Features {
+        let (mut here, mut full) = (Features::default(), Features::default());
+        let groups = demands.iter().zip(&self.menus).zip(&self.outlooks);
+        for (((demand, menu), outlook), choice) in groups.zip(choices) {
+            here = here.plus(outlook.at(menu, demand, choice.setting, scenes));
+            full = full.plus(outlook.at(menu, demand, menu.full(), scenes));
+        }
+        here.plus(full.times(-1.0))
+    }
+
+    /// What the choices are expected to cost a request, in microseconds, with these weights.
     fn extra_us(
         &self,
         demands: &[Demand],
@@ -24,13 +35,7 @@ impl Foresight {
         scenes: &[Scene],
         weights: [f64; 3],
     ) -> f64 {
-        let (mut here, mut full) = (Features::default(), Features::default());
-        let groups = demands.iter().zip(&self.menus).zip(&self.outlooks);
-        for (((demand, menu), outlook), choice) in groups.zip(choices) {
-            here = here.plus(outlook.at(menu, demand, choice.setting, scenes));
-            full = full.plus(outlook.at(menu, demand, menu.full(), scenes));
-        }
-        here.plus(full.times(-1.0)).weighed(weights).max(0.0)
+        self.more(demands, choices, scenes).weighed(weights).max(0.0)
     }
 
     /// Watts for each request under way, by what is owed to the bounds.
@@ -110,9 +115,7 @@ impl Foresight {
             owed && free.iter().zip(&groups).any(|(choice, &at)| choice.setting != at);
         self.mode = if rate > 0.0 { Mode::Saving } else { Mode::Idle };
         self.reason = "the cheapest setting at the price of latency";
-        let more = self.features(&demands, &groups, &scenes[..usual]);
-        let more =
-            more.plus(self.features(&demands, &self.full_setting(), &scenes[..usual]).times(-1.0));
+        let more = self.more(&demands, &choices, &scenes[..usual]);
         self.set_guard(&demands, &groups, &scenes[..usual], full_speed_us + extra_us);
         if self.wants_probe(more, full_speed_us, seen) {
             self.since_probe = Seconds(0.0);
@@ -314,25 +317,22 @@ impl Foresight {
         let left = self.accounts.iter().map(left).fold(1.0, f64::min).max(LEFT_MIN);
         let usual = self.load.usually_at_most();
         let weights = self.estimate.weights_at_worst(self.settings.careful_deviations);
-        let mut tolerable = rate.max(50.0);
-        for _ in 0..RATE_STEPS {
-            let next = tolerable * 1.4;
-            let scene = [Scene {
-                rate: next,
-                weight: 1.0,
-                overload_s: 0.02,
-                overload_awake_s: 0.02,
-                crowd: 0.0,
-            }];
+        let rate_at = |step: u32| rate.max(50.0) * RATE_STEP.powf(f64::from(step));
+        let is_tolerable = |rate: f64| {
+            let scene =
+                [Scene { rate, weight: 1.0, overload_s: 0.02, overload_awake_s: 0.02, crowd: 0.0 }];
             let here = self.features(demands, groups, &scene);
             let more = here.plus(self.features(demands, &full, &scene).times(-1.0));
-            let part = if next > usual { left } else { 1.0 };
-            if more.weighed(weights) > allowed_us * part {
-                break;
-            }
-            tolerable = next;
+            let part = if rate > usual { left } else { 1.0 };
+            more.weighed(weights) <= allowed_us * part
+        };
+        // A higher rate never costs less.
+        let (mut tolerable, mut beyond) = (0, RATE_STEPS + 1);
+        while beyond - tolerable > 1 {
+            let middle = tolerable.midpoint(beyond);
+            if is_tolerable(rate_at(middle)) { tolerable = middle } else { beyond = middle }
         }
-        tolerable
+        rate_at(tolerable)
     }
 
     fn set_guard(
@@ -384,8 +384,10 @@ impl Foresight {
     }
 }
 
-/// Steps in which a tolerable rate is found: up to 400 times the expected one.
-const RATE_STEPS: usize = 18;
+/// Rates that are tried for the greatest tolerable one: each so many times the one before it, up to 400
+/// times the expected one.
+const RATE_STEP: f64 = 1.4;
+const RATE_STEPS: u32 = 18;
 /// Steps in which a price is found.
 const PRICE_STEPS: usize = 12;
 /// How far below the price that is asked a lower one is looked for, in logarithms.

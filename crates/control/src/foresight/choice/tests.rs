@@ -32,7 +32,7 @@ fn terms(scenes: &[Scene]) -> Terms<'_> {
 fn chosen(menu: &Menu, demand: &Demand, terms: &Terms) -> Choice {
     let mut outlook = Outlook::default();
     outlook.fill(menu, demand, demand, terms);
-    best(menu, demand, terms, &mut outlook)
+    best(menu, demand, terms, &outlook)
 }
 
 /// The cost of one setting, as the documentation says it.
