@@ -33,7 +33,11 @@ pub enum DescriptionError {
 pub fn read_toml<T: DeserializeOwned>(text: &str) -> Result<T, DescriptionError> {
     toml::from_str(text).map_err(|error| {
         let message = error.message().replace('\n', " ");
-        let (line, key) = line_and_key(text, span_of(text, &error));
+        let (message, span) = match likely_kind(text, &error) {
+            Some((key, span)) => (format!("unknown field `{key}`, expected `{KIND}`"), Some(span)),
+            None => (one_or_several::<T>(text, &error).unwrap_or(message), span_of(text, &error)),
+        };
+        let (line, key) = line_and_key(text, span);
         // What names the key itself is told where it stands.
         let own = |key: String| match message.starts_with("unknown field ") {
             true => key.rsplit_once('.').map(|(table, _)| table.to_owned()),
@@ -46,19 +50,93 @@ pub fn read_toml<T: DeserializeOwned>(text: &str) -> Result<T, DescriptionError>
     })
 }
 
-/// Where it is. Of a table whose `kind` says which keys it has, only the table is known, and a value in
-/// it of a wrong type is looked for.
-fn span_of(text: &str, error: &toml::de::Error) -> Option<Range<usize>> {
-    let span = error.span()?;
-    let found =
-        error.message().strip_prefix("invalid type: ").and_then(|m| m.split_once(", expected "));
-    let literal = found.and_then(|(found, _)| match found.split_once(' ')? {
-        ("string", literal) => Some(literal),
-        (_, literal) => literal.rsplit('`').nth(1),
-    });
-    let Some(literal) = literal else { return Some(span) };
+/// The key by which a table says what other keys it has.
+const KIND: &str = "kind";
+/// What a reader says of a table without it.
+const NO_KIND: &str = "missing field `kind`";
+
+/// The text of the table that begins at a place: in braces, or below its header.
+fn table_at<'a>(text: &'a str, span: &Range<usize>) -> &'a str {
     let whole = text.get(span.start..).unwrap_or_default();
-    let whole = whole.find("\n[").and_then(|end| whole.get(..end)).unwrap_or(whole);
+    let end = if whole.starts_with('{') { Some(span.len()) } else { whole.find("\n[") };
+    end.and_then(|end| whole.get(..end)).unwrap_or(whole)
+}
+
+/// The keys of a table, as [`table_at`] has it.
+fn keys_in(table: &str) -> Vec<String> {
+    let keys = |table: toml::Table| table.into_iter().map(|(key, _)| key).collect();
+    let read = if table.starts_with('{') {
+        let read = toml::from_str::<toml::Table>(&format!("table = {table}"));
+        read.ok().and_then(|mut read| read.remove("table")?.try_into().ok())
+    } else {
+        table.split_once('\n').and_then(|(_, body)| toml::from_str(body).ok())
+    };
+    read.map(keys).unwrap_or_default()
+}
+
+/// Where a key of a table stands in the text.
+fn key_at(text: &str, table: &Range<usize>, key: &str) -> Option<Range<usize>> {
+    let whole = table_at(text, table);
+    let is_key = |(at, _): &(usize, &str)| {
+        let begins = whole[..*at].ends_with([' ', '\t', '\n', '{', ',']);
+        begins && whole[at + key.len()..].trim_start().starts_with('=')
+    };
+    let (at, _) = whole.match_indices(key).find(is_key)?;
+    let start = table.start + at;
+    Some(start..start + key.len())
+}
+
+/// Of a table without a `kind`, the key that was meant to be it, and where that stands.
+fn likely_kind(text: &str, error: &toml::de::Error) -> Option<(String, Range<usize>)> {
+    let table = error.span().filter(|_| error.message() == NO_KIND)?;
+    let keys = keys_in(table_at(text, &table));
+    let key = nearest(KIND, keys.iter().map(String::as_str))?;
+    Some((key.to_owned(), key_at(text, &table, key)?))
+}
+
+/// What is said of one table in the place of several, of several in the place of one, and of a text in
+/// the place of a table with one key; the reader names types of Rust.
+fn one_or_several<T: DeserializeOwned>(text: &str, error: &toml::de::Error) -> Option<String> {
+    let span = error.span()?;
+    let (here, message) = (text.get(span.clone())?, error.message());
+    if let Some(name) = here.strip_prefix("[[").and_then(|here| here.strip_suffix("]]")) {
+        let is_one = message.starts_with("invalid type: ") && !message.ends_with("a sequence");
+        return is_one.then(|| format!("expected one table: [{name}]"));
+    }
+    if let Some(name) = here.strip_prefix('[').and_then(|here| here.strip_suffix(']')) {
+        let are_several = message == "invalid type: map, expected a sequence";
+        return are_several.then(|| format!("expected a list of tables: [[{name}]]"));
+    }
+    if !here.starts_with(['"', '\'']) {
+        return None;
+    }
+    let known = message.strip_prefix("unknown variant ")?.split('`').nth(3)?;
+    let instead = [text.get(..span.start)?, "\"", known, "\"", text.get(span.end..)?].concat();
+    let said = toml::from_str::<T>(&instead).err()?;
+    let is_table = said.message().ends_with("expected newtype variant");
+    is_table.then(|| format!("expected a table with one key: {{ {known} = ... }}"))
+}
+
+/// Where it is. Of a table whose `kind` says which keys it has, only the table is known, and a key that
+/// it does not have, or a value in it that is wrong, is looked for.
+fn span_of(text: &str, error: &toml::de::Error) -> Option<Range<usize>> {
+    let (span, message) = (error.span()?, error.message());
+    let quoted = |what: &str| Some(message.strip_prefix(what)?.split('`').nth(1)?.to_owned());
+    if let Some(key) = quoted("unknown field ") {
+        let is_there = text.get(span.clone()) == Some(key.as_str());
+        return key_at(text, &span, &key).filter(|_| !is_there).or(Some(span));
+    }
+    let found = message.strip_prefix("invalid type: ").and_then(|m| m.split_once(", expected "));
+    let literal = found.and_then(|(found, _)| match found.split_once(' ')? {
+        ("string", literal) => Some(literal.to_owned()),
+        (_, literal) => literal.rsplit('`').nth(1).map(str::to_owned),
+    });
+    // What a value's own reader says begins with the value.
+    let own = || message.strip_prefix('"')?.split_once('"').map(|(value, _)| format!("{value:?}"));
+    let literal = literal.or_else(|| quoted("unknown variant ").map(|one| format!("{one:?}")));
+    let Some(literal) = literal.or_else(own) else { return Some(span) };
+    let literal = literal.as_str();
+    let whole = table_at(text, &span);
     let is_there = |(at, _): &(usize, &str)| whole[at + 1..].trim_start().starts_with(literal);
     let mut places = whole.match_indices('=').filter(is_there);
     let place = places.next().map(|(at, _)| {
@@ -73,14 +151,27 @@ fn span_of(text: &str, error: &toml::de::Error) -> Option<Range<usize>> {
 /// The keys that a table has where something else stands, or its kinds, by what its reader says of
 /// one that it does not have.
 fn keys_of<T: DeserializeOwned>(text: &str, error: &toml::de::Error) -> Option<String> {
-    let (_, wanted) = error.message().split_once(", expected ")?;
-    let (what, instead) = if wanted.starts_with("struct ") {
-        ("keys", "{ \"?\" = 0 }")
-    } else {
-        wanted.contains("tagged enum ").then_some(("kinds", "{ kind = \"?\" }"))?
+    let (span, message) = (error.span()?, error.message());
+    let wanted = message.split_once(", expected ").map_or("", |(_, wanted)| wanted);
+    let lacks_kind = message == NO_KIND || wanted == "variant identifier";
+    let one_key = message.starts_with("wanted exactly 1 element");
+    let (what, key) = match wanted {
+        _ if lacks_kind || wanted.contains("tagged enum ") => ("kinds", "kind = \"?\""),
+        _ if one_key || wanted.starts_with("struct ") => ("keys", "\"?\" = 0"),
+        _ => return None,
     };
-    let span = error.span()?;
-    let instead = [text.get(..span.start)?, instead, text.get(span.end..)?].concat();
+    let here = text.get(span.clone())?;
+    let (instead, end) = if here.starts_with('[') {
+        // In the place of everything below the header.
+        let header = here.replace("[[", "[").replace("]]", "]");
+        let header = if lacks_kind && wanted.is_empty() { here } else { header.as_str() };
+        (format!("{header}\n{key}\n"), span.start + table_at(text, &span).len())
+    } else if wanted == "variant identifier" {
+        ("\"?\"".to_owned(), span.end)
+    } else {
+        (format!("{{ {key} }}"), span.end)
+    };
+    let instead = [text.get(..span.start)?, &instead, text.get(end..)?].concat();
     let said = toml::from_str::<T>(&instead).err()?;
     let (_, all) = said.message().split_once("`?`, expected ")?;
     Some(format!("; its {what}: {}", all.trim_start_matches("one of ")))
@@ -90,16 +181,17 @@ fn keys_of<T: DeserializeOwned>(text: &str, error: &toml::de::Error) -> Option<S
 fn with_suggestion(message: &str) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let unknown = message.starts_with("unknown ").then(|| quoted.next()).flatten();
-    let nearest = unknown.and_then(|unknown| {
-        quoted
-            .map(|known| (known, strsim::jaro_winkler(unknown, known)))
-            .filter(|&(_, likeness)| likeness > 0.7)
-            .max_by(|a, b| a.1.total_cmp(&b.1))
-    });
-    match nearest {
-        Some((known, _)) => format!("{message} (did you mean `{known}`?)"),
+    match unknown.and_then(|unknown| nearest(unknown, quoted)) {
+        Some(known) => format!("{message} (did you mean `{known}`?)"),
         None => message.to_owned(),
     }
+}
+
+/// The word that is most like another one, if any is.
+fn nearest<'a>(word: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let likenesses = words.map(|other| (other, strsim::jaro_winkler(word, other)));
+    let likely = likenesses.filter(|&(_, likeness)| likeness > 0.7);
+    likely.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(other, _)| other)
 }
 
 /// One check of a value: the message says what is allowed.
@@ -132,6 +224,18 @@ mod tests {
         price: Option<Price>,
         #[serde(default)]
         source: Option<Source>,
+        #[serde(default)]
+        list: Vec<Source>,
+        #[serde(default)]
+        by: Option<By>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    #[allow(dead_code, reason = "only read")]
+    enum By {
+        Name(String),
+        Group(String),
     }
 
     #[derive(Debug, Deserialize)]
@@ -172,6 +276,50 @@ mod tests {
         assert_eq!(said("[price]\neuro = 1\n"), "line 1: missing field `name`");
     }
 
+    /// It named the table alone: a typo in `kind` was "missing field `kind`".
+    #[test]
+    fn a_kind_that_is_misspelt_is_told_with_the_kinds_that_there_are() {
+        let unknown = "unknown field `kid`, expected `kind` (did you mean `kind`?); its kinds: `disks` or \
+                       `mounts`";
+        for (text, place) in [
+            (
+                "name = 'a'\n[source]\nmounts = []\nkid = 'mounts'\n[price]\neuro = 1\n",
+                "line 4: source",
+            ),
+            ("name = 'a'\nsource = { kid = 'mounts' }\n", "line 2: source"),
+            (
+                "name = 'a'\n[[list]]\nkind = 'disks'\ndevices = []\n[[list]]\nkid = 1\n",
+                "line 6: list",
+            ),
+        ] {
+            assert_eq!(said(text), format!("{place}: {unknown}"));
+        }
+        let missing = "source: missing field `kind`; its kinds: `disks` or `mounts`";
+        for text in ["[source]\n", "[source]\ntype = 'disks'\n", "source = {}\n"] {
+            assert_eq!(said(&format!("name = 'a'\n{text}")), format!("line 2: {missing}"));
+        }
+        let number = "line 3: source.kind: invalid type: integer `5`, expected a string; its kinds: \
+                      `disks` or `mounts`";
+        assert_eq!(said("name = 'a'\n[source]\nkind = 5\n"), number);
+    }
+
+    #[test]
+    fn one_table_and_a_list_of_tables_are_told_apart() {
+        let one = said("name = 'a'\n[[source]]\nkind = 'mounts'\n");
+        assert_eq!(
+            one,
+            "line 2: source: expected one table: [source]; its kinds: `disks` or `mounts`"
+        );
+        let several = said("name = 'a'\n[list]\nkind = 'mounts'\n");
+        assert_eq!(several, "line 2: list: expected a list of tables: [[list]]");
+        let text = said("name = 'a'\nby = 'etcd'\n");
+        assert_eq!(text, "line 2: by: expected a table with one key: { name = ... }");
+        for table in ["by = {}", "by = { name = 'a', group = 'b' }", "[by]\n"] {
+            let said = said(&format!("name = 'a'\n{table}"));
+            assert_eq!(said, "line 2: by: expected exactly one key; its keys: `name` or `group`");
+        }
+    }
+
     /// The table was named, and not the key in it: its reader goes by the kind first.
     #[test]
     fn a_key_of_a_table_with_a_kind_is_found() {
@@ -183,6 +331,9 @@ mod tests {
             let wants = "source.mounts: invalid type: string \"/srv\", expected a list: [\"/srv\"]";
             assert!(told.ends_with(wants), "{told}");
         }
+        let key = said("name = 'a'\n[source]\nkind = 'mounts'\n\nmount = ['/']\n");
+        let unknown = "line 5: source: unknown field `mount`, expected `mounts` or `every` (did you mean `mounts`?)";
+        assert_eq!(key, unknown);
         // Where two have that value the table is all that is known.
         let two = "name = 'a'\n[source]\nkind = 'mounts'\nmounts = 5\nevery = 5\n";
         assert!(

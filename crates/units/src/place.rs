@@ -30,6 +30,9 @@ fn is_header(before: &str, here: &str) -> bool {
 /// What a reader of numbers, lists and tables says in Rust's words, as a file's author says it.
 #[must_use]
 pub fn in_words(message: &str) -> String {
+    if message.starts_with("wanted exactly 1 element") {
+        return "expected exactly one key".to_owned();
+    }
     let Some((found, wanted)) = message.split_once(", expected ") else {
         return message.to_owned();
     };
@@ -41,6 +44,7 @@ pub fn in_words(message: &str) -> String {
         "f64" => "a number",
         "i64" | "i32" | "u64" | "u32" | "u16" | "u8" | "usize" => "a whole number",
         "a boolean" => "true or false",
+        "variant identifier" => "a string",
         other if other.starts_with("struct ") || other.contains("tagged enum ") => {
             "a table: { key = ... }"
         }
@@ -116,6 +120,7 @@ impl Scan {
     fn line(&mut self) {
         if self.lists == 0 && self.tables.is_empty() {
             self.token.clear();
+            self.key.clear();
             self.is_within = false;
         }
     }
@@ -164,6 +169,8 @@ twice = 2
         assert_eq!(at("[[group]]"), told(9, "group"));
         assert_eq!(line_and_key(TEXT, None), (1, None));
         assert_eq!(line_and_key("[a]\nx = 1\n", Some(0..3)), told(1, "a"));
+        // It named the key of the line before.
+        assert_eq!(line_and_key("[a]\nx = 1\ny\n", Some(11..11)), told(3, "a"));
     }
 
     #[test]
@@ -176,6 +183,9 @@ twice = 2
         assert!(wanted("f64").ends_with("expected a number"));
         assert!(wanted("a time with a unit").ends_with("expected a time with a unit"));
         assert_eq!(in_words("duplicate key"), "duplicate key");
+        assert!(wanted("variant identifier").ends_with("expected a string"));
+        let one = "wanted exactly 1 element, found 0 elements";
+        assert_eq!(in_words(one), "expected exactly one key");
     }
 
     proptest! {
