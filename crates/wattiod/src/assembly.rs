@@ -85,8 +85,7 @@ pub fn assemble(
                 let mut absent = Vec::new();
                 let opened = knob.open_at_start(around.root, topology, groups, &mut absent);
                 let name = knob.name();
-                let later =
-                    |message| format!("{name}: {message} It is looked for every few seconds");
+                let later = |message| format!("{name}: {message} It is looked for now and then");
                 warnings.extend(absent.into_iter().map(later));
                 opened
             })?;

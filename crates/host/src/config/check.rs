@@ -3,6 +3,7 @@
 use super::{DaemonConfig, SafetyConfig};
 use crate::groups::GroupConfig;
 use crate::knobs::KnobConfig;
+use crate::processes::ProcessPattern;
 use crate::sources::power::MeterConfig;
 use crate::sources::{BackgroundConfig, queued};
 use crate::topology::CoreKind;
@@ -38,6 +39,14 @@ impl DaemonConfig {
             .all(|kind| self.knobs.iter().any(|knob| knob.name() == *kind));
         let shared = |group: &&GroupConfig| group.cgroup.is_some() && group.processes.is_some();
         let groups = self.all_groups();
+        for (kind, named, key) in [
+            ("cpu.cpuset", groups.iter().any(|group| group.cgroup.is_some()), "cgroup"),
+            ("cpu.affinity", groups.iter().any(|group| group.processes.is_some()), "processes"),
+        ] {
+            let is_there = self.knobs.iter().any(|knob| knob.name() == kind);
+            let message = format!("{kind} has nothing to place: no [[group]] has the key {key}");
+            require(named || !is_there, "knob", message)?;
+        }
         if let Some(group) = groups.iter().filter(|_| both).find(shared) {
             // The kernel changes the masks of a control group's tasks together with its cores.
             let message = format!(
@@ -158,6 +167,10 @@ impl DaemonConfig {
             let message = format!("is {}; allowed is 1 to the group's {count}", group.cores_min);
             require(few, key("cores_min"), message)?;
             taken.push((cores, group.kind));
+            if let Some(Err((wrong, message))) = group.processes.as_ref().map(ProcessPattern::check)
+            {
+                return Err(at(key(&format!("processes.{wrong}")), message));
+            }
             if let Some(Err((wrong, message))) = group.queue.as_ref().map(queued::Config::check) {
                 return Err(at(key(&format!("queue.{wrong}")), message));
             }

@@ -75,6 +75,10 @@ fn what_is_wrong_is_named_with_what_would_do() {
              \"md1\"]",
         ),
         ("[background]\nkind = \"md\"\ndevices = []\nspeed = 1", "speed"),
+        ("[[knob]]\nkind = \"cpu.affinity\"", "no [[group]] has the key processes"),
+        ("[[knob]]\nkind = \"cpu.cpuset\"", "no [[group]] has the key cgroup"),
+        ("processes = { comm = \"\" }", "group[0].processes.comm: is empty"),
+        ("processes = { thread = \"systemd-resolved\" }", "kernel keeps 15 bytes"),
         (
             "cgroup = \"/a\"\nprocesses = { comm = \"b\" }\n[[knob]]\nkind = \"cpu.cpuset\"\n\
              [[knob]]\nkind = \"cpu.affinity\"",

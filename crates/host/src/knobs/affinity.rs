@@ -9,7 +9,7 @@
 //! now and then: a child of a known process inherits its cores, and can wait until there are more.
 //! Now and then it reads the names of all processes; in between, only those of new ones.
 
-use super::Opened;
+use super::{Absent, Opened};
 use crate::Root;
 use crate::groups::Group;
 use crate::machine::affinity::{Masks, address};
@@ -63,6 +63,33 @@ struct Seen {
 
 impl AffinityConfig {
     pub(super) fn open(&self, root: &Root, groups: &[Group]) -> Opened {
+        Self::open_with(root, groups, &mut Err)
+    }
+
+    /// As `open`, but processes that are not there are only told of: they are found when their
+    /// service starts.
+    pub(super) fn open_at_start(
+        &self,
+        root: &Root,
+        groups: &[Group],
+        absent: &mut Vec<String>,
+    ) -> Opened {
+        Self::open_with(root, groups, &mut |message| {
+            absent.push(message);
+            Ok(())
+        })
+    }
+
+    fn open_with(root: &Root, groups: &[Group], absent: &mut Absent<'_>) -> Opened {
+        for group in groups {
+            let Some(pattern) = &group.processes else { continue };
+            if Finder::new(root, pattern.clone()).find().is_empty() {
+                absent(format!(
+                    "nothing that runs here is of group {:?}, {pattern}; does its service run?",
+                    group.name
+                ))?;
+            }
+        }
         let finder = |pattern: &ProcessPattern| Finder::new(root, pattern.clone());
         let named =
             groups.iter().map(|group| (group.cores(), group.processes.as_ref().map(finder)));

@@ -175,6 +175,7 @@ impl KnobConfig {
     ) -> Result<Box<dyn Knob>, KnobOpenError> {
         let opened = match self {
             Self::Cpuset(config) => config.open_at_start(root, groups, absent),
+            Self::Affinity(config) => config.open_at_start(root, groups, absent),
             Self::Background(config) => config.open_at_start(root, absent),
             _ => return self.open(root, topology, groups),
         };

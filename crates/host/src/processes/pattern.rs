@@ -1,6 +1,7 @@
 //! Patterns that select the processes of a group.
 
 use serde::Deserialize;
+use std::fmt;
 
 /// Names processes or threads. `*` stands for any text, also none.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -13,6 +14,49 @@ pub enum ProcessPattern {
     /// Whole processes by their control group, in any hierarchy:
     /// `{ cgroup = "/system.slice/minio*" }`.
     Cgroup(String),
+}
+
+/// Bytes that the kernel keeps of the name of a process or thread.
+const NAME_BYTES_MAX: usize = 15;
+
+impl ProcessPattern {
+    /// Checks that something could fit it.
+    ///
+    /// # Errors
+    /// The key, and what is allowed.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        let (key, pattern) = match self {
+            Self::Comm(name) => ("comm", name),
+            Self::Thread(name) => ("thread", name),
+            Self::Cgroup(path) => ("cgroup", path),
+        };
+        let message = match self {
+            _ if pattern.is_empty() => "is empty".to_owned(),
+            Self::Comm(_) | Self::Thread(_) => {
+                let bytes = pattern.len() - pattern.matches('*').count();
+                if bytes <= NAME_BYTES_MAX {
+                    return Ok(());
+                }
+                format!(
+                    "{pattern:?} fits nothing: of a name the kernel keeps {NAME_BYTES_MAX} bytes, as \
+                     `ps -e` shows"
+                )
+            }
+            Self::Cgroup(path) if path.starts_with(['/', '*']) => return Ok(()),
+            Self::Cgroup(_) => format!("{pattern:?} fits nothing: it must begin with /"),
+        };
+        Err((key, message))
+    }
+}
+
+impl fmt::Display for ProcessPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Comm(name) => write!(f, "comm = {name:?}"),
+            Self::Thread(name) => write!(f, "thread = {name:?}"),
+            Self::Cgroup(path) => write!(f, "cgroup = {path:?}"),
+        }
+    }
 }
 
 /// Whether `text` fits `pattern`, in which `*` stands for any text.
@@ -35,6 +79,23 @@ pub fn matches(pattern: &str, text: &str) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// A longer name than the kernel keeps was taken, and no process was ever found.
+    #[test]
+    fn what_fits_nothing_is_refused() {
+        use ProcessPattern::{Cgroup, Comm, Thread};
+        let long = "systemd-resolved";
+        for pattern in
+            [Comm("".into()), Comm(long.into()), Thread(long.into()), Cgroup("a.slice".into())]
+        {
+            assert!(pattern.check().is_err(), "{pattern}");
+        }
+        for pattern in
+            [Comm("systemd-resolve".into()), Thread("*systemd-resolve*".into()), Cgroup("*".into())]
+        {
+            assert_eq!(pattern.check(), Ok(()), "{pattern}");
+        }
+    }
 
     #[test]
     fn a_star_stands_for_any_text() {

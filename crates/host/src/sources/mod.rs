@@ -91,6 +91,17 @@ impl LatencyConfig {
     /// # Errors
     /// The key below `latency`, and what is allowed.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
+        let (interval, timeout) = match self {
+            Self::Prometheus(config) => (config.interval, Some(config.timeout)),
+            Self::Ceph(config) => (config.interval, Some(config.timeout)),
+            Self::Redis(config) => (config.interval, Some(config.timeout)),
+            Self::Tracepoint(config) => (Some(config.interval), None),
+            Self::Log(config) => (config.interval, None),
+            Self::Diskstats(_) | Self::Mountstats(_) | Self::Exec(_) | Self::FioLog(_) => {
+                (None, None)
+            }
+        };
+        polled::check_times(interval, timeout)?;
         let (key, named, such_as) = match self {
             Self::Diskstats(config) => ("devices", &config.devices[..], "[\"sda\"]"),
             Self::Tracepoint(config) => ("devices", &config.devices[..], "[\"sda\"]"),

@@ -27,6 +27,22 @@ pub(super) fn interval(
     at_least(source_name, "interval", interval, INTERVAL_MIN)
 }
 
+/// Checks how often a source asks and how long it waits, before there is a host.
+///
+/// # Errors
+/// The key, and what is allowed.
+pub(super) fn check_times(
+    interval: Option<Seconds>,
+    timeout: Option<Seconds>,
+) -> Result<(), (&'static str, String)> {
+    for (key, span) in [("interval", interval), ("timeout", timeout)] {
+        if let Some(span) = span.filter(|span| *span < INTERVAL_MIN) {
+            return Err((key, format!("is {span}; allowed is at least {INTERVAL_MIN}")));
+        }
+    }
+    Ok(())
+}
+
 /// A configured time that must not be too short.
 ///
 /// # Errors

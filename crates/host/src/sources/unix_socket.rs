@@ -33,7 +33,7 @@ pub(super) fn explain(error: &Error, timeout: Seconds) -> String {
             format!("no complete answer within {timeout}")
         }
         ErrorKind::UnexpectedEof => "the answer ends early".to_owned(),
-        ErrorKind::ConnectionRefused => "nobody listens there any more".to_owned(),
+        ErrorKind::ConnectionRefused => "nobody listens there".to_owned(),
         ErrorKind::PermissionDenied => "may not be opened: run as root or as its user".to_owned(),
         _ => error.to_string(),
     }

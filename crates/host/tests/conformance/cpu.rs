@@ -155,6 +155,22 @@ fn affinity_follows_the_active_cores() {
     subject.lets_go(|| affinities.lock().unwrap().clear());
 }
 
+/// A daemon whose pattern fits no process took cores away from nobody, and did not say so.
+#[test]
+fn affinity_says_that_nothing_runs_which_is_of_a_group() {
+    let tree = Tree::new().process(20, "sh", &[(20, "0")]);
+    let config: KnobConfig = toml::from_str("kind = 'cpu.affinity'").unwrap();
+    let (topology, mut absent) = (tree.topology(), Vec::new());
+    let groups = "[[group]]\nname = 'a'\ncores = '0-7'\nprocesses = { comm = 'etcd' }";
+    config.open_at_start(&tree.root(), &topology, &tree.groups(groups), &mut absent).unwrap();
+    let told = "nothing that runs here is of group \"a\", comm = \"etcd\"; does its service run?";
+    assert_eq!(absent, [told]);
+    let refused = tree.knob("kind = 'cpu.affinity'", groups).err().unwrap();
+    assert_eq!(refused, format!("cpu.affinity: {told}"));
+    tree.starts(30, "etcd", &[(30, "0-7")]);
+    assert!(tree.knob("kind = 'cpu.affinity'", groups).is_ok());
+}
+
 /// A server that took a second to come back had all processors for a minute.
 #[test]
 fn affinity_finds_a_server_soon_that_ended_and_comes_back() {
