@@ -28,6 +28,13 @@ pub enum Tells {
         /// What is measured, and what is not.
         measured: &'static str,
     },
+    /// In a Redis server's statistics, at the address that its title or its options name.
+    Redis {
+        /// The policy's settings.
+        settings: &'static str,
+        /// What is measured, and what is not.
+        measured: &'static str,
+    },
     /// Not without a change of its configuration, as this shipped example says; until then the time of
     /// its devices has to do.
     Example(&'static str),
@@ -141,9 +148,7 @@ pub const SERVERS: [Known; 19] = [
 ];
 
 const fn redis(name: &'static str, comms: &'static [&'static str]) -> Known {
-    let tells = Tells::Table {
-        place: "redis 127.0.0.1:6379",
-        keys: "kind = \"redis\"\nserver = \"127.0.0.1:6379\"\n",
+    let tells = Tells::Redis {
         settings: "plf = 0.1",
         measured: "how long commands take the server; not what they wait for their turn, as one thread \
                    serves all clients, and not the network",
@@ -186,6 +191,24 @@ pub fn addresses(
     found
 }
 
+/// The addresses at which a Redis server may answer, each once: that of its title, which stands in the
+/// place of its command line (`redis-server *:6379`), those of its options, and the usual one.
+#[must_use]
+pub fn redis_addresses(arguments: &[String]) -> Vec<String> {
+    let words: Vec<String> =
+        arguments.iter().flat_map(|text| text.split_whitespace()).map(str::to_owned).collect();
+    let title = words.iter().skip(1).filter(|word| !word.starts_with("--"));
+    let mut found: Vec<_> = title.filter_map(|word| reached_at(word)).collect();
+    let ports = given("port", &words).into_iter();
+    found.extend(ports.filter_map(|port| reached_at(&format!(":{port}"))));
+    let sockets = given("unixsocket", &words).into_iter().filter(|path| path.starts_with('/'));
+    found.extend(sockets.map(str::to_owned));
+    found.push("127.0.0.1:6379".to_owned());
+    let mut seen = std::collections::BTreeSet::new();
+    found.retain(|address| seen.insert(address.clone()));
+    found
+}
+
 /// The values of an option: `--option=VALUE`, `--option VALUE`, and both with one dash.
 fn given<'a>(option: &str, arguments: &'a [String]) -> Vec<&'a str> {
     let mut values = Vec::new();
@@ -206,13 +229,20 @@ fn address(place: &str, path: &str) -> Option<String> {
     if place.contains("://") {
         return None;
     }
-    let (host, port) = place.trim_end_matches('/').rsplit_once(':')?;
-    let port: u16 = port.parse().ok()?;
-    let host = match host {
-        "" | "*" | "0.0.0.0" | "[::]" => "127.0.0.1",
-        host => host,
-    };
-    Some(format!("http://{host}:{port}{path}"))
+    Some(format!("http://{}{path}", reached_at(place.trim_end_matches('/'))?))
+}
+
+/// Where what listens at `place` (`*:6379`, `0.0.0.0:2379`, `::1:6379`, `:9000`) is reached from its
+/// own host.
+fn reached_at(place: &str) -> Option<String> {
+    let (host, port) = place.rsplit_once(':')?;
+    let port: u16 = port.parse().ok().filter(|&port| port > 0)?;
+    // Redis writes a dash before an address that need not be there.
+    Some(match host.trim_start_matches('-') {
+        "" | "*" | "0.0.0.0" | "[::]" | "::" | "::*" => format!("127.0.0.1:{port}"),
+        host if host.contains(':') && !host.starts_with('[') => format!("[{host}]:{port}"),
+        host => format!("{host}:{port}"),
+    })
 }
 
 #[cfg(test)]
@@ -264,6 +294,27 @@ mod tests {
         assert_eq!(found[0], "http://127.0.0.1:9001/minio/v2/metrics/cluster");
     }
 
+    /// A server at another port than the usual one was not found: its title says where it listens.
+    #[test]
+    fn a_redis_server_is_found_by_its_title_or_its_options() {
+        let usual = "127.0.0.1:6379";
+        for (arguments, first) in [
+            (&["redis-server *:16399", "", ""][..], "127.0.0.1:16399"),
+            (&["valkey-server 10.0.0.5:6380 [cluster]"], "10.0.0.5:6380"),
+            (&["redis-server ::1:6380"], "[::1]:6380"),
+            (&["redis-server -::*:6380"], "127.0.0.1:6380"),
+            (&["/usr/bin/redis-server", "--port", "7000"], "127.0.0.1:7000"),
+            (&["redis-server", "--port", "0", "--unixsocket", "/run/r.sock"], "/run/r.sock"),
+            (&["redis-server", "/etc/redis/redis.conf"], usual),
+            (&["redis-server", "--port"], usual),
+            (&[], usual),
+        ] {
+            let found = redis_addresses(&texts(arguments));
+            assert_eq!((found[0].as_str(), found.last().unwrap().as_str()), (first, usual));
+            assert!(found.len() < 3, "{found:?}");
+        }
+    }
+
     #[test]
     fn an_option_without_its_value_says_nothing() {
         let etcd = page_of("etcd");
@@ -282,6 +333,7 @@ mod tests {
         #[test]
         fn no_text_panics(words in proptest::collection::vec("(-{0,2}address[ =]?)?\\PC{0,12}", 0..5)) {
             prop_assert!(!addresses(&page_of("minio"), "/m", &words, &words).is_empty());
+            prop_assert!(!redis_addresses(&words).is_empty());
         }
     }
 }

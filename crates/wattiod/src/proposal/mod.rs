@@ -167,6 +167,8 @@ fn measure(root: &Root, server: Option<&Server>, findings: &mut Vec<Finding>) ->
                 settings: settings.into(),
             })
         }
+        Some((server, Tells::Redis { settings, measured })) => redis(root, server, findings)
+            .map(|table| Measured { what: measured.into(), table, settings: settings.into() }),
         Some((server, Tells::Example(example))) => {
             let what = format!("latency of {}", server.name);
             let text = format!(
@@ -210,6 +212,17 @@ fn page_of(
         }
     }
     None
+}
+
+/// The table of a Redis server's first address that answers.
+fn redis(root: &Root, server: &Server, findings: &mut Vec<Finding>) -> Option<String> {
+    let arguments = server.pids.iter().map(|&pid| processes::arguments(root, pid));
+    let mut seen = BTreeSet::new();
+    let addresses = arguments.flat_map(|words| known::redis_addresses(&words));
+    addresses.filter(|address| seen.insert(address.clone())).find_map(|address| {
+        let table = format!("kind = \"redis\"\nserver = {}\n", quoted(&address));
+        answers(root, &format!("redis {address}"), &table, findings).then_some(table)
+    })
 }
 
 /// The devices of the host: whole disks, and what is made of disks (arrays, bcache) in place of these,
@@ -261,7 +274,11 @@ fn answers(root: &Root, place: &str, table: &str, findings: &mut Vec<Finding>) -
     let config = DaemonConfig::from_toml(&all);
     let told = config.map(|config| config.latency.map(|config| latency(&config, root, PERIOD)));
     let finding = match told {
-        Ok(told) => told.map(|told| Finding { what: what.clone(), ..told }),
+        Ok(told) => told.map(|told| {
+            // An error names the source, as `what` does.
+            let text = told.text.strip_prefix(&format!("{place}: ")).unwrap_or(&told.text);
+            Finding::new(&what, told.ok, text)
+        }),
         Err(error) => Some(Finding::new(&what, false, error.to_string())),
     };
     let Some(finding) = finding else { return false };
