@@ -114,6 +114,8 @@ pub fn power_model(name: &str, config: &Path) -> Result<PowerModel, String> {
 pub struct Ledger {
     model: Option<PowerModel>,
     frequencies_max: Vec<Hertz>,
+    /// What an operator sets to name a model.
+    model_key: &'static str,
     meter: Option<String>,
     last: WindowPower,
     measured_j: f64,
@@ -134,6 +136,7 @@ impl Ledger {
         Self {
             model,
             frequencies_max,
+            model_key: "power.model",
             meter,
             last: WindowPower::default(),
             measured_j: 0.0,
@@ -142,6 +145,12 @@ impl Ledger {
             estimated_span_s: 0.0,
             price: Price::default(),
         }
+    }
+
+    /// With another name than that of the configuration's key for what sets the model.
+    #[must_use]
+    pub fn with_model_key(self, model_key: &'static str) -> Self {
+        Self { model_key, ..self }
     }
 
     /// With an operator's own factors.
@@ -186,8 +195,9 @@ impl Ledger {
         };
         let ever = (self.estimated_span_s > 0.0).then_some(());
         let no_model = || {
-            let none = "no power model: set power.model to a file, or to \"assumed\"";
-            self.model.is_none().then(|| none.to_owned())
+            let none =
+                || format!("no power model: set {} to a file, or to \"assumed\"", self.model_key);
+            self.model.is_none().then(none)
         };
         PowerStatus {
             meter: self.meter.clone(),
@@ -266,7 +276,9 @@ mod tests {
         ledger.window(Seconds(1.0), 0.0, None, None);
         let status = ledger.status(Some("no fit".into()));
         assert_eq!((status.measured_j, status.estimated_j), (None, None));
-        assert!(status.no_estimate.unwrap().contains("power.model"));
+        assert!(status.no_estimate.unwrap().contains("set power.model to"));
+        let status = ledger.with_model_key("--power-model").status(None);
+        assert!(status.no_estimate.unwrap().contains("set --power-model to"));
 
         let mut ledger = self::ledger();
         ledger.window(Seconds(1.0), 0.0, None, None);

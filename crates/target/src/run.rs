@@ -290,7 +290,10 @@ fn govern(
         .as_ref()
         .filter(|_| *mode == Mode::Observe)
         .map(|other| Compared::new(other, limits, bounds, driver, fitter.clone(), clock.now()));
-    let ledger = Ledger::new(model, None, speeds).priced(law.price);
+    let mut ledger = Ledger::new(model, None, speeds).priced(law.price);
+    if options.config.0.as_os_str().is_empty() {
+        ledger = ledger.with_model_key("--power-model");
+    }
     let books = Books { mode: *mode, fitter, compared: compared.transpose()?, ledger, journal };
     Ok(Governing::new(governed, named, books, clock))
 }

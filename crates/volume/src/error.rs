@@ -102,7 +102,7 @@ pub enum OpenError {
     /// A device is missing, and nobody said that this is all right.
     #[error(
         "the volume has {devices} devices and {given} of those in sync are here; \
-         opening it with fewer must be asked for (accept_missing)"
+         opening it with fewer must be asked for"
     )]
     Missing {
         /// How many the volume has.
@@ -124,13 +124,14 @@ pub enum OpenError {
     /// Neither copy of a superblock can be read, and the other one may be older.
     #[error(
         "neither copy of a superblock on {0} can be read, and the other one may be older: nobody \
-         knows what was written since; `accept_loss` serves what can be found from the older one"
+         knows what was written since; a configuration with `accept_loss` serves what can be found \
+         from the older one"
     )]
     LostSuperblock(DeviceName),
     /// A page of the map is damaged on every device.
     #[error(
         "the map of blocks {first} to {last} is damaged: their data is lost; \
-         `accept_loss` serves the rest"
+         a configuration with `accept_loss` serves the rest"
     )]
     DamagedMap {
         /// The first block of it.
@@ -141,7 +142,7 @@ pub enum OpenError {
     /// Records that were durable are damaged or gone.
     #[error(
         "the log is damaged: record {found} cannot be read, and records up to {durable} were \
-         durable; `accept_loss` serves what was written before that"
+         durable; a configuration with `accept_loss` serves what was written before that"
     )]
     DamagedLog {
         /// The first record that is missing.

@@ -7,12 +7,12 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use wattio_host::shadow::Mode;
-use wattio_target::check::check;
+use wattio_target::check::{CheckError, check};
 use wattio_target::config::Config;
 use wattio_target::log::{counted, printable_line};
 use wattio_target::tls::Identity;
 use wattio_units::Bytes;
-use wattio_volume::{BLOCK_BYTES, CheckReport, Compression, OpenOptions};
+use wattio_volume::{BLOCK_BYTES, CheckReport, Compression, OpenError, OpenOptions};
 
 /// What is checked.
 #[derive(Debug, Args)]
@@ -59,7 +59,12 @@ impl Check {
         let found = check(&self.path, &options, |_, _| {});
         let found = found.map_err(|error| match error.is_bad_input() {
             true => anyhow::Error::from(BadInput(error.to_string())),
-            false => error.into(),
+            false => match error {
+                CheckError::Volume(OpenError::Missing { .. }) => {
+                    anyhow::anyhow!("{error}: --accept-missing")
+                }
+                error => error.into(),
+            },
         })?;
         let amount = |blocks: u64| Bytes((blocks * BLOCK_BYTES) as f64);
         let report = &found.report;

@@ -5,9 +5,10 @@ use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use wattio_target::create::CreateError;
 use wattio_target::resize::grow;
 use wattio_units::Bytes;
-use wattio_volume::{BLOCK_BYTES, OpenOptions};
+use wattio_volume::{BLOCK_BYTES, OpenError, OpenOptions};
 
 /// What is made larger.
 #[derive(Debug, Args)]
@@ -39,7 +40,14 @@ impl Resize {
             accept_missing: false,
             accept_loss: false,
         };
-        let geometry = grow(&self.path, self.size, self.thin, &options).map_err(of_sizes)?;
+        let geometry =
+            grow(&self.path, self.size, self.thin, &options).map_err(|error| match error {
+                CreateError::Volume(OpenError::Missing { .. }) => anyhow::anyhow!(
+                    "{error}: name both, or if one is gone, serve the volume once with \
+                     accept_missing = true"
+                ),
+                error => of_sizes(error),
+            })?;
         let bytes = |count: u64| Bytes(count as f64);
         say(&format!(
             "{} for clients, {} on each device",

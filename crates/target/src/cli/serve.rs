@@ -128,10 +128,15 @@ impl Serve {
                                makes it";
                 Err(BadInput(format!("{error}; {allowed}")).into())
             }
-            Err(error) if self.is_half(&error) => {
-                anyhow::bail!("{error}; a configuration can ask for it, or name both devices")
+            Err(error) if is_half(&error) => {
+                let by = match self.file {
+                    Some(_) => "accept_missing = true in its [[export]] asks for it",
+                    None => "a configuration can ask for it, or name both devices",
+                };
+                anyhow::bail!("{error}; {by}")
             }
             Err(error) if is_bad_input(&error) => Err(BadInput(error.to_string()).into()),
+            Err(error) if self.file.is_none() => Err(of_page_option(error)),
             Err(error) => Err(error),
         }
     }
@@ -163,12 +168,6 @@ impl Serve {
                 Some(ServerError::Volume { error, .. }) => matches!(error, OpenError::NoVolume(_)),
                 _ => false,
             }
-    }
-
-    /// Whether a command names one device of two, for which it has no option.
-    fn is_half(&self, error: &anyhow::Error) -> bool {
-        let Some(ServerError::Volume { error, .. }) = error.downcast_ref() else { return false };
-        self.file.is_none() && matches!(error, OpenError::Missing { .. })
     }
 
     fn options(&self, mode: Mode) -> Result<Options> {
@@ -309,6 +308,23 @@ impl Serve {
                  path has none that is text in UTF-8; a configuration may name it otherwise"
             ))
         })
+    }
+}
+
+/// Whether a device of a volume is not there, and nobody said that this is all right.
+fn is_half(error: &anyhow::Error) -> bool {
+    let Some(ServerError::Volume { error, .. }) = error.downcast_ref() else { return false };
+    matches!(error, OpenError::Missing { .. })
+}
+
+/// Where the page's address is in use: what to change is the option, as there is no configuration.
+fn of_page_option(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref() {
+        Some(ServiceError::Listen { address, error }) => anyhow::anyhow!(
+            "--page: cannot listen on {address}: {error}; choose another address, or leave it out to \
+             have no page"
+        ),
+        _ => error,
     }
 }
 

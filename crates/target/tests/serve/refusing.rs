@@ -65,6 +65,16 @@ fn what_is_no_volume_is_bad_input() {
         let told = refused(&[], &words);
         assert!(told.contains(says), "{arguments:?}: {told}");
     }
+    // The message named a key of the configuration, and there was none.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let page = taken.local_addr().unwrap().to_string();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_wattio-target"));
+    program.args(["serve", "--export", &garbage, "--unix", &socket, "--page", &page]);
+    let output = program.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains(&format!("--page: cannot listen on {page}: ")), "{told}");
+    assert!(!told.contains("service.listen"), "{told}");
     // A device of a configuration may come later; one that is no volume stays so.
     let config = path("target.toml");
     for (device, code) in [(path("nosuch"), 1), (garbage, 2)] {
@@ -152,6 +162,19 @@ fn what_is_named_twice_is_bad_input() {
     let serve = ["serve", "--export", &one];
     let half = told(&[&serve[..], &["--unix", &path("socket")]].concat(), 1);
     assert!(half.contains("a configuration can ask for it, or name both devices"), "{half}");
+    // It named a key where there is no configuration.
+    let half = told(&["resize", &one, "--size", "2MiB"], 1);
+    assert!(half.contains("must be asked for: name both, or if one is gone"), "{half}");
+    let config = folder.path().join("half.toml");
+    let text =
+        format!("listen = ['unix:{}']\n[[export]]\nname = 'd'\ndevices = ['{one}']\n", path("s"));
+    std::fs::write(
+        &config,
+        text + &format!("[service]\nlisten = 'off'\nsocket = '{}'\n", path("c")),
+    )
+    .unwrap();
+    let half = told(&["serve", config.to_str().unwrap()], 1);
+    assert!(half.contains("accept_missing = true in its [[export]] asks for it"), "{half}");
     let (socket, page) = (path("socket"), "127.0.0.1:10809");
     for (option, address) in [("--unix", socket.as_str()), ("--tcp", page)] {
         let twice = told(&[&serve[..], &[option, address, option, address]].concat(), 2);
