@@ -85,7 +85,8 @@ pub fn assemble(
                 let mut absent = Vec::new();
                 let opened = knob.open_at_start(around.root, topology, groups, &mut absent);
                 let name = knob.name();
-                let later = |message| format!("{name}: {message} It is looked for now and then");
+                let later =
+                    |message| format!("{name}: {message} It is looked for every few seconds");
                 warnings.extend(absent.into_iter().map(later));
                 opened
             })?;

@@ -218,7 +218,7 @@ pub fn read(path: &std::path::Path) -> Result<Source> {
     detail(|| format!("reads {}", path.display()));
     let text = read_text(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
-            at(&format!("{error}; packaging/examples has configurations to begin with"))
+            at(&format!("{error}; `wattiod init --out FILE` proposes one for this host"))
         }
         _ => at(&error),
     })?;

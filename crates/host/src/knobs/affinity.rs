@@ -5,7 +5,7 @@
 //! A process or thread that fits two groups belongs to the first.
 //!
 //! The knob searches all processes of the host when a known one has ended, again soon after that (a
-//! server takes a while to come back), when cores are given back or the first ones are taken, and
+//! server takes a while to come back), often while a group has none, when cores are given back or the first ones are taken, and
 //! now and then: a child of a known process inherits its cores, and can wait until there are more.
 //! Now and then it reads the names of all processes; in between, only those of new ones.
 
@@ -25,6 +25,9 @@ pub(super) const NAME: &str = "cpu.affinity";
 /// Calls of the knob between two searches of all processes at most: a minute if it is called every 5 s. A
 /// host of 128 cores has thousands of processes to look at.
 const ASKED_BETWEEN_SEARCHES_MAX: u32 = 12;
+/// The same while nothing is found of a group: its service may start, and until it is found, cores are
+/// taken from nobody.
+const ASKED_BETWEEN_SEARCHES_LACKING: u32 = 2;
 /// Calls between two searches that ask processes for their names which were others before: five minutes if
 /// it is called every 5 s. Hardly any takes a server's name so late.
 const ASKED_BETWEEN_AFRESH_MAX: u32 = 60;
@@ -136,6 +139,12 @@ impl AffinityKnob {
         }
     }
 
+    /// Whether nothing was found of a group that names processes.
+    fn is_lacking(&self) -> bool {
+        let mut groups = self.groups.iter().zip(&self.members);
+        groups.any(|((_, finder), found)| finder.is_some() && found.is_empty())
+    }
+
     /// What would be the masks of members that were not seen before and were born to one that was.
     fn heirs(&self, machine: &mut dyn MachineView) -> BTreeMap<Address, String> {
         if self.members.iter().flatten().all(|id| self.seen.contains_key(id)) {
@@ -239,7 +248,12 @@ impl Knob for AffinityKnob {
         self.active = active;
         if due || self.asked >= self.between {
             self.search();
-            self.between = (2 * self.between).min(ASKED_BETWEEN_SEARCHES_MAX);
+            let most = if self.is_lacking() {
+                ASKED_BETWEEN_SEARCHES_LACKING
+            } else {
+                ASKED_BETWEEN_SEARCHES_MAX
+            };
+            self.between = (2 * self.between).min(most);
         }
         self.asked += 1;
         self.since_afresh += 1;

@@ -162,12 +162,20 @@ fn affinity_says_that_nothing_runs_which_is_of_a_group() {
     let config: KnobConfig = toml::from_str("kind = 'cpu.affinity'").unwrap();
     let (topology, mut absent) = (tree.topology(), Vec::new());
     let groups = "[[group]]\nname = 'a'\ncores = '0-7'\nprocesses = { comm = 'etcd' }";
-    config.open_at_start(&tree.root(), &topology, &tree.groups(groups), &mut absent).unwrap();
+    let mut knob =
+        config.open_at_start(&tree.root(), &topology, &tree.groups(groups), &mut absent).unwrap();
     let told = "nothing that runs here is of group \"a\", comm = \"etcd\"; does its service run?";
     assert_eq!(absent, [told]);
     let refused = tree.knob("kind = 'cpu.affinity'", groups).err().unwrap();
     assert_eq!(refused, format!("cpu.affinity: {told}"));
+    let affinities = Affinities::default();
+    let mut machine = Kernel::new(&tree, &[], &affinities);
+    let mut found = || knob.assignments(&setting(&["0,4"], 1e9), &mut machine).unwrap().len();
+    assert_eq!((0..30).map(|_| found()).sum::<usize>(), 0);
     tree.starts(30, "etcd", &[(30, "0-7")]);
+    affinities.lock().unwrap().insert(Address::new("affinity", "30@7"), "0-7".parse().unwrap());
+    // It took a minute, for which the law counted cores as off.
+    assert_eq!((0..2).map(|_| found()).max(), Some(1));
     assert!(tree.knob("kind = 'cpu.affinity'", groups).is_ok());
 }
 

@@ -77,7 +77,7 @@ fn what_is_no_file_is_told_at_once() {
         ("", "is a folder, not a file\n"),
         (
             "nosuch",
-            "No such file or directory; packaging/examples has configurations to begin with\n",
+            "No such file or directory; `wattiod init --out FILE` proposes one for this host\n",
         ),
     ] {
         let path = place.text(name);
