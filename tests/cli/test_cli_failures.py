@@ -297,3 +297,27 @@ def test_closed_streams_change_no_exit_code(words: tuple[str, ...], closed: str,
         ["sh", "-c", command, sys.executable, *words], capture_output=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "words", [("--version",), ("new", "study", "--list"), ("completion", "bash")]
+)
+def test_output_that_finds_no_room_is_told_as_output(
+    words: tuple[str, ...], unbuffered: str
+) -> None:
+    """It was not said what was full; what stayed in the buffer, Python complained about itself."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "wattio.cli", *words],
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"wattio: standard output: {os.strerror(errno.ENOSPC)}\n",
+    )

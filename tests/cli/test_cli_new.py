@@ -69,6 +69,7 @@ def test_nothing_is_overwritten(capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "told"),
     [
         (("study",), "a name is required"),
+        (("server",), "a name is required, as in: wattio new server my-server"),
         (("study", "mine", "--from", "quickstar"), 'did you mean "quickstart"'),
         (("server", "mine", "--from", "smal"), 'did you mean "small"'),
         (("study", "a/b"), "does not exist"),
@@ -82,6 +83,15 @@ def test_what_cannot_be_made_is_told(
     assert called("new", *words) == 2
     assert told in capsys.readouterr().err
     assert not list(Path().iterdir())
+
+
+def test_servers_to_begin_from_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert called("new", "server", "--list") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["dorado6000", "small"]
+    assert (
+        lines[1].split(maxsplit=1)[1] == "small x86 server: 16 cores with C-states, 4 NVMe drives"
+    )
 
 
 def test_a_server_of_ones_own_is_simulated(capsys: pytest.CaptureFixture[str]) -> None:

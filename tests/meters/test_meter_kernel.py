@@ -48,6 +48,12 @@ def test_a_zone_counts_energy_over_its_wrap(zones: Path) -> None:
     assert second.power_w > 0
 
 
+def test_a_meter_is_told_by_the_name_that_it_was_given(tmp_path: Path) -> None:
+    """`rapl:` was quoted back as rapl:sum, which nobody had written."""
+    with pytest.raises(MeterAbsent, match=rf"^rapl:\?root={tmp_path}: no such meter; this host"):
+        open_meter(f"rapl:?root={tmp_path}")
+
+
 def test_no_zone_named_is_packages_and_memory_once(zones: Path) -> None:
     meter = rapl.open_meter(f"rapl:?root={zones}")
     meter.read()

@@ -117,3 +117,9 @@ def test_no_name_breaks_the_parser(text: str) -> None:
 @given(st.text(min_size=1).map(lambda secret: f"x{secret}x9"))
 def test_no_password_is_shown(secret: str) -> None:
     assert secret not in public_name(f"ipmi://admin:{secret}@bmc/path?period=5")
+
+
+def test_what_is_like_no_kind_is_not_said_to_be_one() -> None:
+    """`nope` was taken for snmp."""
+    with pytest.raises(InputError, match='meter "nope:": unknown kind; allowed: csv, '):
+        kind_of("nope:")

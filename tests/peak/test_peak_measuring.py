@@ -78,6 +78,20 @@ def ours(folder: Path) -> set[Path]:
     return set(folder.glob("wattio-peak.*"))
 
 
+def test_a_folder_that_cannot_be_used_is_told_before_anything_is_made(tmp_path: Path) -> None:
+    """Files of 2 GiB were laid out in memory first, and servers started."""
+    needs("fio")
+    memory = Path("/dev/shm")
+    before = ours(memory)
+    targets = Targets(disks=(Folder(Host(), str(memory)),))
+    said: list[str] = []
+    with pytest.raises(InputError, match="/dev/shm: is on tmpfs, not on a disk"):
+        measure.measure(
+            targets, SHORT, tmp_path, threading.Event(), lambda step, *_: said.append(step)
+        )
+    assert (said, ours(memory)) == ([], before)
+
+
 @system
 def test_all_parts_of_this_machine(tmp_path: Path, disk: Path) -> None:
     needs("fio", "iperf3", "ping")

@@ -185,7 +185,8 @@ def test_the_oracle_keeps_every_bound_that_it_is_given() -> None:
     [
         (("--policy", "pacerr"), 'did you mean "pacer"?'),
         (("--server", "nowhere.toml"), "nowhere.toml"),
-        (("--pressure", "2"), "allowed is above 0 and at most 1"),
+        # Only of what was no number was the option told.
+        (("--pressure", "2"), "--pressure 2.0: allowed is above 0 and at most 1"),
         (("--pressure", "0.1", "--iops", "5"), "exclude each other"),
         (("--duration", "10"), "it has no unit"),
         (("--set", "beta"), "allowed is key=value"),

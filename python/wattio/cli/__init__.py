@@ -139,6 +139,8 @@ def _call(words: list[str]) -> int:
         refuse_unknown(words, _COMMANDS)
         called = words[0] if words and not words[0].startswith("-") else None
         code = build(called)(joined(words))
+        # What was printed is a part of what was asked for, and may find no room.
+        sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except Exception as error:
         from wattio.cli.failures import answer

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import re
 import select
+import stat
 import sys
 import tempfile
 import traceback
@@ -78,6 +81,8 @@ def answer(error: Exception) -> int:
         # about the same thing once more when it flushes.
         sys.stderr.close()
         return EXIT_PROBLEM
+    if isinstance(error, OSError) and _is_of_output(error):
+        return complain(f"standard output: {error.strerror}", EXIT_PROBLEM)
     if (reason := storage_reason(error)) is not None:
         # A full disk, a folder that others closed: a file of ours, and no fault to report.
         return complain(reason, code)
@@ -92,6 +97,32 @@ def _reader_has_left() -> bool:
         with contextlib.suppress(AttributeError, OSError, ValueError):
             look.register(stream.fileno(), 0)
     return any(state & select.POLLERR for _, state in look.poll(0))
+
+
+def _is_of_output(error: OSError) -> bool:
+    """Whether it was our output that could not be written: such an error names no file."""
+    if error.filename is not None:
+        return False
+    try:
+        # Once more, of what is left to be written; without a buffer, nothing is.
+        sys.stdout.flush()
+        return error.errno == errno.ENOSPC and _is_full(sys.stdout.fileno())
+    except OSError as again:
+        if again.errno != error.errno:
+            return False
+        # Given up, as the interpreter would try it once more and complain in words of its own.
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stdout.fileno())
+        os.close(nothing)
+        return True
+    except ValueError:  # closed, or no file
+        return False
+
+
+def _is_full(file: int) -> bool:
+    """Whether nothing more can be written to a file. Raises OSError, as /dev/full does."""
+    os.write(file, b"")
+    return stat.S_ISREG(os.fstat(file).st_mode) and os.fstatvfs(file).f_bavail == 0
 
 
 def complain(message: str, code: int) -> int:

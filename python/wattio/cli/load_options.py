@@ -19,6 +19,7 @@ from wattio.simulator.simulation import (
     CLIENTS_MOST,
     IO_BYTES_ALLOWED,
     IO_BYTES_MOST,
+    PRESSURE_ALLOWED,
     Request,
     Setting,
 )
@@ -167,7 +168,9 @@ class LoadOptions:
             return {"pattern": self.pattern, "iops": self.iops, **who, **self._mix()}
         pressure = 0.10 if self.pressure is None else self.pressure
         if not math.isfinite(pressure):
-            raise InputError(f"--pressure: {unusable(pressure, 'above 0 and at most 1')}")
+            raise InputError(f"--pressure: {unusable(pressure, PRESSURE_ALLOWED)}")
+        if not 0 < pressure <= 1:
+            raise InputError(f"--pressure {pressure}: allowed is {PRESSURE_ALLOWED}")
         return {"pattern": self.pattern, "pressure": pressure, **who, **self._mix()}
 
     def _refuse_foreign(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -28,6 +29,7 @@ app = App(
 wattio new study --list
 wattio new study my-study
 wattio new study disks --from dvfs-fio
+wattio new server --list
 wattio new server my-server --from small
 ```""",
 )
@@ -81,7 +83,13 @@ def study(
 
 
 @app.command
-def server(name: Path, /, *, source: Annotated[str, Parameter("--from")] = "small") -> int:
+def server(
+    name: Path | None = None,
+    /,
+    *,
+    source: Annotated[str, Parameter("--from")] = "small",
+    listing: Annotated[bool, Parameter("--list", negative="")] = False,
+) -> int:
     """Write the description of a server that is built in to a new file, to change it there.
 
     Exit code 2 if the file already exists.
@@ -91,12 +99,19 @@ def server(name: Path, /, *, source: Annotated[str, Parameter("--from")] = "smal
     name
         The file to write; `.toml` is added if it is missing.
     source
-        The built-in server to copy: `wattio simulate --list` shows them.
+        The built-in server to copy; --list shows them.
+    listing
+        Show the built-in servers and what each is.
     """
     built_in = _core.built_in_servers()
+    if listing:
+        for known, text in built_in.items():
+            output.say(f"{known:21} {json.loads(_core.check_server(text))['title']}")
+        return 0
     if source not in built_in:
         raise InputError(f'--from "{source}": {nearest(source, list(built_in))}')
-    target = _free(name.with_name(f"{name.name.removesuffix('.toml')}.toml"), "")
+    wanted = None if name is None else name.with_name(f"{name.name.removesuffix('.toml')}.toml")
+    target = _free(wanted, "wattio new server my-server")
     text = re.sub(r'(?m)^name = ".*"$', f'name = "{target.stem}"', built_in[source], count=1)
     write_whole(target, text)
     output.say(f"{target}: made from {source}; change it, then:")

@@ -208,7 +208,8 @@ def show_plan(plan: MeasurementPlan, lacking: list[str], whole: list[str], as_js
     for column in ("", "run", "repetition", "about s"):
         table.add_column(column, justify="left" if column == "run" else "right")
     for number, item in enumerate(plan.iterations, start=1):
-        guess = output.number(seconds[item.identity])
+        # Whole seconds, as in the plan of a simulation: it is a guess.
+        guess = f"{max(seconds[item.identity], 1):.0f}"
         table.add_row(str(number), item.run.name, str(item.repetition + 1), guess)
     console = output.console()
     console.print(table)

@@ -179,7 +179,7 @@ def spell(place: Place) -> str:
 
 def nearest(word: str, known: Sequence[str]) -> str:
     """The end of a message about an unknown word: the nearest known one, and all of them."""
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word, known, n=1)
     hint = f'did you mean "{close[0]}"? ' if close else ""
     return f"{hint}allowed: {', '.join(known)}"
 

@@ -44,6 +44,8 @@ _COMPRESSION = re.compile(r"none|gzip:[1-9]")
 
 
 def _folder(value: object) -> object:
+    if isinstance(value, str) and (not value or "\0" in value):
+        raise ValueError("allowed: a path")
     return Path(value) if isinstance(value, str) else value
 
 

@@ -16,11 +16,16 @@ class KernelMeter:
     def __init__(self, core_name: str, root: Path, facts: Facts) -> None:
         """Open it. Raises MeterAbsent where there is none, or it may not be read."""
         self._facts = facts
+        self._core_name = core_name
         try:
             self._core: _core.PowerMeter | None = _core.PowerMeter(core_name, str(root))
         except HostError as error:
-            raise MeterAbsent(str(error)) from None
+            raise MeterAbsent(self._as_named(error)) from None
         self._energy_j = 0.0
+
+    def _as_named(self, error: HostError) -> str:
+        """An error of the native module, under the name that the meter was given."""
+        return f"{self._facts.name}: {str(error).removeprefix(f'{self._core_name}: ')}"
 
     @property
     def facts(self) -> Facts:
@@ -41,7 +46,7 @@ class KernelMeter:
         try:
             values = core.read()
         except HostError as error:
-            raise MeterLost(str(error)) from None
+            raise MeterLost(self._as_named(error)) from None
         at = midway(before, clock.now())
         power_w = None
         if values is not None:

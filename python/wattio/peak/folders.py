@@ -67,13 +67,12 @@ def facts(folder: Folder, programs: Programs) -> Facts:
     return Facts(parsed[1], int(parsed[2]) * int(parsed[3]), number)
 
 
-def memory(folder: Folder, programs: Programs) -> Folder:
-    """The folder, where it is memory with enough room. Raises InputError where it is not."""
+def check_memory(folder: Folder, programs: Programs) -> None:
+    """Raise InputError for a folder that is not in memory, or without room."""
     found = facts(folder, programs)
     if found.kind != "tmpfs":
         raise InputError(f"{folder}: is on {found.kind}; memory is measured on tmpfs (/dev/shm)")
     _need(folder, fio.MEMORY_BYTES, found.free_bytes)
-    return folder
 
 
 def check_disks(folders: Sequence[Folder], size_bytes: int, programs: Programs) -> None:

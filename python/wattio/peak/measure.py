@@ -137,6 +137,7 @@ def measure(
         )
     probe(targets)
     programs = Programs(scratch, cancelled)
+    _check_folders(targets, settings, programs)
     rates: dict[PartEntry, dict[Quantity, Rate]] = {}
     with ExitStack() as stack:
         steps = [
@@ -158,6 +159,16 @@ def measure(
     return [_with_rates(unit, found) for unit, found in rates.items()]
 
 
+def _check_folders(targets: Targets, settings: Settings, programs: Programs) -> None:
+    """Raise InputError for a folder that cannot be used, before anything is made in another."""
+    if targets.memory is not None:
+        for host in targets.clients:
+            folders.check_memory(Folder(host, targets.memory), programs)
+    for host in dict.fromkeys(disk.host for disk in targets.disks):
+        places = [disk for disk in targets.disks if disk.host == host]
+        folders.check_disks(places, settings.disk_bytes, programs)
+
+
 def _with_rates(unit: PartEntry, found: dict[Quantity, Rate]) -> PartEntry:
     entries = {
         key_of(quantity): RateEntry(mean=rate.mean, deviation=rate.deviation, n=rate.n)
@@ -173,7 +184,7 @@ def _memory_steps(
         return
     how = f"fio on tmpfs, 4 x 4 MiB blocks, 8 x 1 B at random, {settings.runtime_s} s"
     for host in targets.clients:
-        place = folders.memory(Folder(host, targets.memory), programs)
+        place = Folder(host, targets.memory)
         made = stack.enter_context(folders.made(place, programs))
         note(f"laying out files in the memory of {host.name}", 0.0, 0.0)
         programs.say(host, fio.memory_layout(made))
@@ -236,7 +247,6 @@ def _disk_steps(
     hosts = dict.fromkeys(disk.host for disk in targets.disks)
     for host in hosts:
         places = [disk for disk in targets.disks if disk.host == host]
-        folders.check_disks(places, settings.disk_bytes, programs)
         made = [stack.enter_context(folders.made(place, programs)) for place in places]
         note(f"laying out files on the disks of {host.name}", 0.0, 0.0)
         programs.say(host, fio.layout(made, settings.disk_bytes))

@@ -40,6 +40,7 @@ OVERLOADED_FROM = 0.01
 _UNDER_WAY = 10
 """So many requests may be under way at the end of any run."""
 
+PRESSURE_ALLOWED = "above 0 and at most 1"
 
 CLIENTS_MOST = 1_000_000
 """So many clients a load may have, about 100 MB; with more, all would be requests that wait."""
@@ -257,7 +258,7 @@ def _phase(
         raise InputError("a load needs a pressure or a rate in IOPS, and not both")
     if pressure is not None:
         if not 0 < pressure <= 1:
-            raise InputError(f"pressure {pressure}: allowed is above 0 and at most 1")
+            raise InputError(f"pressure {pressure}: allowed is {PRESSURE_ALLOWED}")
         # At full pressure clients send as fast as they are answered; an open load has no such
         # clients and gets the rate that they reach.
         unlimited = pressure == 1 and not open_loop
