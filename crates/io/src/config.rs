@@ -207,6 +207,16 @@ impl Config {
         if !(0.0..=GRACE_MAX_S).contains(&self.grace.value()) {
             return refuse(format!("grace = \"{}\"; allowed: 0 s to 1 d", self.grace));
         }
+        for (key, path) in [
+            ("output", Some(&self.output)),
+            ("hdf5", self.hdf5.as_ref()),
+            ("program", self.program.as_ref()),
+        ] {
+            let Some(text) = path.map(|path| path.to_string_lossy()) else { continue };
+            if text.is_empty() || text.contains('\0') {
+                return refuse(format!("{key} = {text:?}; allowed: a path"));
+            }
+        }
         if self.gzip().is_none() && self.compression != "none" {
             let given = &self.compression;
             return refuse(format!("compression = {given:?}; allowed: none, gzip:1 to gzip:9"));
@@ -271,6 +281,10 @@ mod tests {
             ("[hpcio]\nbuffer = \"1 B\"\n", vec!["buffer", "64 KiB"]),
             ("[hpcio]\ncompression = \"gzip:0\"\n", vec!["gzip:0", "gzip:9"]),
             ("[hpcio]\ngrace = \"-1 s\"\n", vec!["grace"]),
+            // The library took the program itself for HDF5, and dumps went where the job was started.
+            ("[hpcio]\nhdf5 = \"\"\n", vec!["hdf5 = \"\"; allowed: a path"]),
+            ("[hpcio]\noutput = \"\"\n", vec!["output = \"\"; allowed: a path"]),
+            ("[hpcio]\nprogram = \"a\\u0000b\"\n", vec!["program = \"a\\0b\"; allowed: a path"]),
             ("[hpcio]\naggregation = \"dump\"\n", vec!["line 2", "aggregation", "approach"]),
             ("[hpcio]\nwhen_full = \"write_through\"\n", vec!["line 2", "drop_oldest"]),
             ("[hpcio]\nwriters = -1\n", vec!["line 2", "writers", "-1"]),

@@ -17,7 +17,7 @@
 
 mod expression;
 
-use self::expression::evaluate;
+use self::expression::{EXTENT_MAX, evaluate};
 use crate::block::{Attributes, Type, Value, set_attribute};
 use crate::config::{Approach, Config, Existing};
 use crate::error::{Error, Result, read_text};
@@ -53,8 +53,60 @@ pub struct Description {
 pub struct Parameter {
     /// What it is, and what a program gives and takes.
     pub kind: Type,
-    /// Its value.
-    pub value: f64,
+    /// Its value, one that the type has.
+    pub value: Number,
+}
+
+/// What a program gets back bit for bit: no `f64` holds all whole numbers of 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// Of a type of integers.
+    Whole(i64),
+    /// Of `float` and `double`.
+    Real(f64),
+}
+
+impl Number {
+    /// The value of a text, or what is wrong with it.
+    fn parse(kind: Type, text: &str) -> std::result::Result<Self, String> {
+        let real: Option<f64> = text.parse().ok();
+        let (low, high) = match kind {
+            Type::Float32 | Type::Float64 => {
+                let value = real.ok_or_else(|| "is not a number".to_owned())?;
+                let most = f64::from(f32::MAX);
+                if kind == Type::Float32 && value.is_finite() && value.abs() > most {
+                    return Err(format!("allowed for a float: {:e} to {most:e}", -most));
+                }
+                return Ok(Self::Real(value));
+            }
+            Type::Int8 | Type::Uint8 => (i8::MIN.into(), i8::MAX.into()),
+            Type::Int16 | Type::Uint16 => (i16::MIN.into(), i16::MAX.into()),
+            Type::Int32 | Type::Uint32 => (i32::MIN.into(), i32::MAX.into()),
+            Type::Int64 | Type::Uint64 => (i64::MIN, i64::MAX),
+        };
+        let whole = match text.parse::<i128>() {
+            Ok(whole) => whole,
+            // As 1e6, which is one.
+            Err(_) => match real.ok_or_else(|| "is not a number".to_owned())? {
+                value if value.fract() == 0.0 && value.abs() <= EXTENT_MAX => value as i128,
+                _ => return Err("is not a whole number".to_owned()),
+            },
+        };
+        i64::try_from(whole)
+            .ok()
+            .filter(|whole| (low..=high).contains(whole))
+            .map(Self::Whole)
+            .ok_or_else(|| format!("allowed: {low} to {high}"))
+    }
+
+    /// The nearest that an extent can depend on.
+    #[allow(clippy::cast_precision_loss)]
+    fn for_extents(self) -> f64 {
+        match self {
+            Self::Whole(value) => value as f64,
+            Self::Real(value) => value,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -340,11 +392,13 @@ impl Description {
     fn extents(&self, variable: &str, expressions: &[String]) -> Result<Vec<u64>> {
         let mut found = Vec::new();
         for text in expressions {
-            let value = evaluate(text, &|name| self.parameters.get(name).map(|one| one.value));
+            let value = evaluate(text, &|name| {
+                self.parameters.get(name).map(|one| one.value.for_extents())
+            });
             let extent = value.and_then(|value| {
                 // As integers are divided, though parameters may be of any kind.
                 let whole = value.trunc();
-                (0.0..=9.0e15)
+                (0.0..=EXTENT_MAX)
                     .contains(&whole)
                     .then_some(whole as u64)
                     .ok_or_else(|| format!("is {value}"))
@@ -380,20 +434,22 @@ impl Description {
                         &name,
                         self.parameters.contains_key(&name) || self.texts.contains_key(&name),
                     )?;
-                    match (kind, value.unwrap_or("0").trim().parse()) {
-                        (Some(kind), Ok(value)) => {
+                    let Some(kind) = kind else {
+                        self.texts.insert(name, value.unwrap_or_default().to_owned());
+                        continue;
+                    };
+                    let text = value.unwrap_or("0").trim();
+                    match Number::parse(kind, text) {
+                        Ok(value) => {
                             self.parameters.insert(name, Parameter { kind, value });
                         }
                         // Of letters, as programs may have them; no extent depends on such a one.
-                        (Some(Type::Int8), Err(_)) => {}
-                        (Some(_), Err(_)) => {
+                        Err(_) if kind == Type::Int8 && text.parse::<f64>().is_err() => {}
+                        Err(told) => {
                             let value = value.unwrap_or_default();
                             return Err(Error::Input(format!(
-                                "<parameter name={name:?} value={value:?}>: is not a number"
+                                "<parameter name={name:?} value={value:?}>: {told}"
                             )));
-                        }
-                        (None, _) => {
-                            self.texts.insert(name, value.unwrap_or_default().to_owned());
                         }
                     }
                 }

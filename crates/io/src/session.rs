@@ -161,12 +161,13 @@ impl Session {
     /// `Input`; `Host` where the writer takes no more.
     pub fn begin_step(&mut self, step: u64) -> Result<()> {
         self.check_open()?;
+        // First of all: a step that a dead writer has kept from ending is not the program's fault.
+        self.transport.check_alive()?;
         if let Some(current) = &self.current {
             let open = current.step;
             return Err(Error::Input(format!("begin_step({step}): step {open} has not ended")));
         }
         self.check_rises("begin_step", step)?;
-        self.transport.check_alive()?;
         if self.transport.is_ending() {
             return Err(Error::Host(format!(
                 "begin_step({step}): the writer has been told to end, and takes no more"

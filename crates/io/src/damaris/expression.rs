@@ -2,6 +2,8 @@
 
 /// Parentheses within each other, at most.
 const DEPTH_MAX: usize = 64;
+/// Extents, and what they are computed from, go up to this: an `f64` holds all whole numbers up to it.
+pub const EXTENT_MAX: f64 = 9.0e15;
 
 /// The value of an expression of whole numbers and parameters, with + - * / % and parentheses.
 pub fn evaluate(
@@ -28,9 +30,9 @@ impl Expression<'_> {
         let mut found = self.product()?;
         loop {
             if self.takes('+') {
-                found += self.product()?;
+                found = exact(found + self.product()?)?;
             } else if self.takes('-') {
-                found -= self.product()?;
+                found = exact(found - self.product()?)?;
             } else {
                 return Ok(found);
             }
@@ -41,7 +43,7 @@ impl Expression<'_> {
         let mut found = self.atom()?;
         loop {
             if self.takes('*') {
-                found *= self.atom()?;
+                found = exact(found * self.atom()?)?;
             } else if self.takes('/') {
                 let by = self.divisor()?;
                 found = (found / by).trunc();
@@ -88,9 +90,12 @@ impl Expression<'_> {
         }
         self.left = rest.trim_start();
         if word.starts_with(|letter: char| letter.is_ascii_digit()) {
-            return word.parse().map_err(|_| format!("has {word:?}, which is not a number"));
+            let value = word.parse().map_err(|_| format!("has {word:?}, which is not a number"))?;
+            return exact(value).map_err(|told| format!("has {word:?}, which {told}"));
         }
-        (self.parameter)(word).ok_or_else(|| format!("has {word:?}, which is not a parameter"))
+        let value = (self.parameter)(word)
+            .ok_or_else(|| format!("has {word:?}, which is not a parameter"))?;
+        exact(value).map_err(|told| format!("has {word:?}, which {told}"))
     }
 
     fn takes(&mut self, sign: char) -> bool {
@@ -101,6 +106,15 @@ impl Expression<'_> {
             }
             None => false,
         }
+    }
+}
+
+/// A value, unless it may have been rounded.
+fn exact(value: f64) -> std::result::Result<f64, String> {
+    if value.abs() <= EXTENT_MAX {
+        Ok(value)
+    } else {
+        Err(format!("is {value}; allowed: up to {EXTENT_MAX}"))
     }
 }
 
@@ -120,6 +134,17 @@ mod tests {
             let names = |name: &str| match name { "a" => Some(a as f64), "b" => Some(b as f64), _ => None };
             let text = format!("(a + {c}) / b * 2 - a % b");
             prop_assert_eq!(evaluate(&text, &names), Ok(((a + c) / b * 2 - a % b) as f64));
+        }
+    }
+
+    /// 2^53 + 1 was 2^53, and the difference 0.
+    #[test]
+    fn nothing_is_computed_from_what_was_rounded() {
+        let names = |name: &str| (name == "n").then_some(9007199254740993i64 as f64);
+        for text in ["n - 9007199254740992", "9007199254740993 - 1", "3000000000 * 4000000000 / 7"]
+        {
+            let told = evaluate(text, &names).unwrap_err();
+            assert!(told.ends_with("; allowed: up to 9000000000000000"), "{text}: {told}");
         }
     }
 }

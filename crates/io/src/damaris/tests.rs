@@ -24,7 +24,7 @@ fn a_file_says_who_writes_and_what() {
     let (config, nodes) = found.config().unwrap();
     assert_eq!((config.approach_text().as_str(), nodes), ("dc:2", None));
     assert_eq!((config.buffer, config.output), (Bytes(1048576.0), PathBuf::from("out/")));
-    found.parameter("size").unwrap().value = 5.0;
+    found.parameter("size").unwrap().value = Number::Whole(5);
     let shape = found.shape("wind/at/u").unwrap();
     assert_eq!((shape.count, shape.whole), (vec![19, 194], Some(vec![96, 194])));
     assert_eq!(shape.attributes, [("units".to_owned(), Value::Text("m/s".to_owned()))]);
@@ -99,6 +99,17 @@ fn what_is_wrong_is_named() {
         ("(W+1)*2", "0-W", "is -96"),
         ("(W+1)*2", "W W", "not understood"),
         ("value=\"96\"", "value=\"9x\"", "<parameter name=\"W\" value=\"9x\">: is not a number"),
+        ("value=\"96\"", "value=\"9.5\"", "value=\"9.5\">: is not a whole number"),
+        ("value=\"96\"", "value=\"inf\"", "value=\"inf\">: is not a whole number"),
+        ("value=\"96\"", "value=\"3000000000\"", ">: allowed: -2147483648 to 2147483647"),
+        ("\"int\" value=\"96\"", "\"float\" value=\"1e39\"", "allowed for a float: -3.4"),
+        ("\"int\" value=\"96\"", "\"char\" value=\"128\"", ">: allowed: -128 to 127"),
+        (
+            "\"int\" value=\"96\"",
+            "\"long\" value=\"9223372036854775808\"",
+            ">: allowed: -9223372036854775808 to 9223372036854775807",
+        ),
+        ("\"int\" value=\"96\"", "\"long\" value=\"9007199254740993\"", "has \"W\", which is 9"),
         ("value=\"96\"", "value=\"\"", "<parameter name=\"W\" value=\"\">: is not a number"),
         (
             "dimensions=\"W/size, (W+1)*2\"",
@@ -156,6 +167,26 @@ fn what_a_file_says_reaches_no_terminal_raw() {
     let mut found = Description::parse(&named).unwrap();
     for told in [found.parameter("x").unwrap_err(), found.shape("x").unwrap_err()] {
         assert!(!told.to_string().contains(char::is_control), "{told:?}");
+    }
+}
+
+/// They were kept as `double`: of a `long` beyond 2^53 a program got back another one, and of an `int` of ten
+/// digits the largest.
+#[test]
+fn parameters_have_all_values_of_their_type() {
+    for (kind, text, value) in [
+        ("long", "9007199254740993", Number::Whole(9_007_199_254_740_993)),
+        ("long", "-9223372036854775808", Number::Whole(i64::MIN)),
+        ("int", " -2147483648 ", Number::Whole(i32::MIN.into())),
+        ("int", "1e6", Number::Whole(1_000_000)),
+        ("short", "-7.0", Number::Whole(-7)),
+        ("double", "0.5", Number::Real(0.5)),
+        ("double", "inf", Number::Real(f64::INFINITY)),
+        ("float", "3", Number::Real(3.0)),
+    ] {
+        let text = FILE.replace("\"int\" value=\"96\"", &format!("\"{kind}\" value=\"{text}\""));
+        let mut found = Description::parse(&text).unwrap();
+        assert_eq!(found.parameter("W").unwrap().value, value, "{kind}");
     }
 }
 

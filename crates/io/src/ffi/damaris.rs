@@ -2,7 +2,7 @@
 
 use super::{Handle, blocking, call, path, put, text};
 use crate::block::Type;
-use crate::damaris::{Description, Shape};
+use crate::damaris::{Description, Number, Shape};
 use crate::error::{Error, Result};
 use crate::session::Session;
 use std::collections::HashMap;
@@ -315,28 +315,27 @@ unsafe fn text_parameter(
     Ok(())
 }
 
-fn to_bytes(kind: Type, value: f64) -> [u8; 8] {
+fn to_bytes(kind: Type, value: Number) -> [u8; 8] {
     let mut found = [0; 8];
-    let bytes: Vec<u8> = match kind {
-        Type::Float32 => (value as f32).to_ne_bytes().to_vec(),
-        Type::Float64 => value.to_ne_bytes().to_vec(),
-        Type::Int8 | Type::Uint8 => (value as i8).to_ne_bytes().to_vec(),
-        Type::Int16 | Type::Uint16 => (value as i16).to_ne_bytes().to_vec(),
-        Type::Int32 | Type::Uint32 => (value as i32).to_ne_bytes().to_vec(),
-        Type::Int64 | Type::Uint64 => (value as i64).to_ne_bytes().to_vec(),
+    let bytes: Vec<u8> = match (kind, value) {
+        (Type::Float32, Number::Real(value)) => (value as f32).to_ne_bytes().to_vec(),
+        (_, Number::Real(value)) => value.to_ne_bytes().to_vec(),
+        (Type::Int8 | Type::Uint8, Number::Whole(value)) => (value as i8).to_ne_bytes().to_vec(),
+        (Type::Int16 | Type::Uint16, Number::Whole(value)) => (value as i16).to_ne_bytes().to_vec(),
+        (Type::Int32 | Type::Uint32, Number::Whole(value)) => (value as i32).to_ne_bytes().to_vec(),
+        (_, Number::Whole(value)) => value.to_ne_bytes().to_vec(),
     };
     found[..bytes.len()].copy_from_slice(&bytes);
     found
 }
 
-fn from_bytes(kind: Type, [a, b, c, d, e, f, g, h]: [u8; 8]) -> f64 {
+fn from_bytes(kind: Type, [a, b, c, d, e, f, g, h]: [u8; 8]) -> Number {
     match kind {
-        Type::Float32 => f32::from_ne_bytes([a, b, c, d]).into(),
-        Type::Float64 => f64::from_ne_bytes([a, b, c, d, e, f, g, h]),
-        Type::Int8 | Type::Uint8 => i8::from_ne_bytes([a]).into(),
-        Type::Int16 | Type::Uint16 => i16::from_ne_bytes([a, b]).into(),
-        Type::Int32 | Type::Uint32 => i32::from_ne_bytes([a, b, c, d]).into(),
-        #[allow(clippy::cast_precision_loss)]
-        Type::Int64 | Type::Uint64 => i64::from_ne_bytes([a, b, c, d, e, f, g, h]) as f64,
+        Type::Float32 => Number::Real(f32::from_ne_bytes([a, b, c, d]).into()),
+        Type::Float64 => Number::Real(f64::from_ne_bytes([a, b, c, d, e, f, g, h])),
+        Type::Int8 | Type::Uint8 => Number::Whole(i8::from_ne_bytes([a]).into()),
+        Type::Int16 | Type::Uint16 => Number::Whole(i16::from_ne_bytes([a, b]).into()),
+        Type::Int32 | Type::Uint32 => Number::Whole(i32::from_ne_bytes([a, b, c, d]).into()),
+        Type::Int64 | Type::Uint64 => Number::Whole(i64::from_ne_bytes([a, b, c, d, e, f, g, h])),
     }
 }

@@ -61,3 +61,17 @@ fn a_step_that_is_not_ended_has_failed_if_anything_was_put_into_it() {
         }
     }
 }
+
+/// It was told that a step had not ended, as of a mistake in its own calls.
+#[test]
+fn a_program_that_goes_on_without_its_writer_is_told_of_it() {
+    let (client, writer) = met(4096);
+    let (tell, told) = std::sync::mpsc::channel();
+    client.watch(move || tell.send(()).unwrap()).unwrap();
+    let mut session = Session::new(Box::new(client), false);
+    session.begin_step(1).unwrap();
+    assert!(matches!(session.begin_step(2), Err(Error::Input(_))));
+    drop(writer);
+    told.recv_timeout(Duration::from_secs(60)).unwrap();
+    assert_eq!(session.begin_step(2), Err(Error::Host("the writer has died".to_owned())));
+}
