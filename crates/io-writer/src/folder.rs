@@ -10,7 +10,7 @@
 use rustix::fs::{FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -61,12 +61,21 @@ impl Output {
     pub fn try_out(&self) -> Result<(), String> {
         let shown = self.0.display();
         let refuse = |at: &Path, why: &str| {
-            Err(format!("output {shown}: cannot be used: {}: {why}", at.display()))
+            let where_ = if at == self.0 { String::new() } else { format!("{}: ", at.display()) };
+            Err(format!("output {shown}: cannot be used: {where_}{why}"))
         };
-        let here = Path::new(".");
-        let there = |at: &&Path| std::fs::symlink_metadata(at).is_ok();
-        let nearest = self.0.ancestors().filter(|at| !at.as_os_str().is_empty()).find(there);
-        let nearest = nearest.unwrap_or(if self.0.is_absolute() { Path::new("/") } else { here });
+        let mut nearest = Path::new(if self.0.is_absolute() { "/" } else { "." });
+        for at in self.0.ancestors().filter(|at| !at.as_os_str().is_empty()) {
+            match std::fs::symlink_metadata(at) {
+                Ok(_) => {
+                    nearest = at;
+                    break;
+                }
+                Err(error)
+                    if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) => {}
+                Err(error) => return refuse(at, &plain(&error)),
+            }
+        }
         if !nearest.is_dir() {
             return refuse(nearest, "is not a folder");
         }
@@ -78,14 +87,22 @@ impl Output {
     ///
     /// # Errors
     ///
-    /// In words: the folder cannot be used, or another job writes there.
-    pub fn claim(&self) -> Result<Claim, String> {
+    /// The folder cannot be used, or another job writes there.
+    pub fn claim(&self) -> Result<Claim, Unclaimed> {
         let missing = |at: &&Path| !at.as_os_str().is_empty() && !at.exists();
         let made: Vec<PathBuf> =
             self.0.ancestors().take_while(missing).map(Path::to_owned).collect();
         let mut claim = Claim { output: self.clone(), made, lock: None };
-        std::fs::create_dir_all(&self.0).map_err(|error| self.unusable(&error))?;
-        claim.lock = Lock::take(&self.0)?;
+        std::fs::create_dir_all(&self.0).map_err(|error| {
+            let text = self.unusable(&error);
+            match error.kind() {
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Unclaimed::NoRoom(text),
+                _ => Unclaimed::Unusable(text),
+            }
+        })?;
+        // One that is there may still be another user's, or read-only: the first dump is too late to learn that.
+        self.try_out().map_err(Unclaimed::Unusable)?;
+        claim.lock = Lock::take(&self.0).map_err(Unclaimed::Unusable)?;
         Ok(claim)
     }
 
@@ -126,7 +143,7 @@ impl Output {
             }
             let index = self.0.join(crate::fields::INDEX);
             match std::fs::rename(&index, apart.join(crate::fields::INDEX)) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
         }
@@ -138,7 +155,7 @@ impl Output {
         loop {
             let path = self.0.join(format!("{BEFORE}{number:04}"));
             match std::fs::create_dir(&path) {
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => number += 1,
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
                 other => return other.map(|()| path),
             }
         }
@@ -177,6 +194,15 @@ impl Output {
         }
         if sync { File::open(&self.0)?.sync_all() } else { Ok(()) }
     }
+}
+
+/// Why a job cannot have an output folder, in words.
+#[derive(Debug)]
+pub enum Unclaimed {
+    /// The disk is full, or a quota used up.
+    NoRoom(String),
+    /// It cannot be written to, or another job writes there.
+    Unusable(String),
 }
 
 /// An output folder that a job will write to, if it begins: until it does, the folder is given back as it was.

@@ -16,7 +16,7 @@ mod serve;
 
 use clap::{Args, Parser, Subcommand};
 use clients::{Memory, Signals};
-use folder::Output;
+use folder::{Output, Unclaimed};
 use hdf5::Hdf5;
 use member::Member;
 use publisher::Publisher;
@@ -71,10 +71,32 @@ struct ServeArguments {
     path: PathBuf,
 }
 
-/// Exit codes: done; a dump was lost; the request was refused.
+/// Exit codes: done; a dump was lost, or the machine lacks something; the request was refused.
 const DONE: i32 = 0;
 const LOST: i32 = 1;
 const REFUSED: i32 = 2;
+
+/// Why a writer does not begin.
+#[derive(Debug)]
+struct Refusal {
+    /// Whether what it was asked is to blame, and not the machine.
+    input: bool,
+    text: String,
+}
+
+impl Refusal {
+    fn input(text: impl ToString) -> Self {
+        Self { input: true, text: text.to_string() }
+    }
+
+    fn machine(text: impl ToString) -> Self {
+        Self { input: false, text: text.to_string() }
+    }
+
+    fn code(&self) -> i32 {
+        if self.input { REFUSED } else { LOST }
+    }
+}
 
 fn main() {
     process::let_go_of_what_others_opened();
@@ -88,13 +110,22 @@ fn main() {
 }
 
 fn check(path: &std::path::Path) -> i32 {
-    let usable = || -> Result<(), String> {
-        let (config, _) = Config::read_any(path).map_err(|error| error.to_string())?;
+    let usable = || -> Result<(), Refusal> {
+        let (config, _) = Config::read_any(path).map_err(Refusal::input)?;
         load(&config)?;
-        Output::new(&config.output).try_out()?;
-        config.program.as_deref().map_or(Ok(()), runs)
+        Output::new(&config.output).try_out().map_err(Refusal::input)?;
+        config.program.as_deref().map_or(Ok(()), runs).map_err(Refusal::input)
     };
-    code(usable().map(|()| println!("{}: can be used", path.display())).map(|()| DONE))
+    match usable() {
+        Ok(()) => {
+            println!("{}: can be used", path.display());
+            DONE
+        }
+        Err(refusal) => {
+            tell("wattio-io-writer", &refusal.text);
+            refusal.code()
+        }
+    }
 }
 
 /// Whether a program can be started.
@@ -109,13 +140,6 @@ fn runs(program: &std::path::Path) -> Result<(), String> {
     }
 }
 
-fn code(found: Result<i32, String>) -> i32 {
-    found.unwrap_or_else(|text| {
-        tell("wattio-io-writer", &text);
-        REFUSED
-    })
-}
-
 /// Serve the rank that has started this process.
 fn serve_parent() -> i32 {
     let Some(socket) = parent() else {
@@ -127,23 +151,24 @@ fn serve_parent() -> i32 {
     };
     let mut lines = Lines::new(socket);
     let Ok(job) = lines.hear::<Job>() else { return REFUSED };
-    let refuse = |lines: &Lines, input: bool, text: String| {
-        let _ = lines.say(&Answer::Refused { input, text });
-        REFUSED
+    let refuse = |lines: &Lines, refusal: Refusal| {
+        let code = refusal.code();
+        let _ = lines.say(&Answer::Refused { input: refusal.input, text: refusal.text });
+        code
     };
-    let Ok(parent) = lines.socket().try_clone() else { return REFUSED };
+    let Ok(parent) = lines.socket().try_clone() else { return LOST };
     let begun = begin(&job, Some(parent));
     let (library, listener, address, signals) = match begun {
         Ok(begun) => begun,
-        Err((input, text)) => return refuse(&lines, input, text),
+        Err(refusal) => return refuse(&lines, refusal),
     };
     let memory = match Memory::new(&job) {
         Ok(memory) => memory,
-        Err(text) => return refuse(&lines, false, text),
+        Err(text) => return refuse(&lines, Refusal::machine(text)),
     };
     let (mut line, claim) = match line(&library, &job) {
         Ok(line) => line,
-        Err(text) => return refuse(&lines, true, text),
+        Err(refusal) => return refuse(&lines, refusal),
     };
     let publisher = line.as_ref().ok().map(|publisher| publisher.address().to_owned());
     if lines.say(&Answer::Ready { address, publisher }).is_err() {
@@ -151,24 +176,21 @@ fn serve_parent() -> i32 {
     }
     let account = match memory.admit(&job, &listener, &signals, line.as_mut().ok(), claim) {
         Ok(admitted) => Server::new(&library, &job, admitted, line).serve(signals),
-        Err(text) => return refuse(&lines, false, text),
+        Err(text) => return refuse(&lines, Refusal::machine(text)),
     };
     end(account, Some(&lines))
 }
 
 /// Serve ranks that meet this process at a path.
 fn serve_path(arguments: &ServeArguments) -> i32 {
-    let input = |text: String| (true, text);
-    let machine = |text: String| (false, text);
-    let run = || -> Result<i32, (bool, String)> {
-        let config =
-            Config::read_for_path(&arguments.config).map_err(|error| input(error.to_string()))?;
+    let run = || -> Result<i32, Refusal> {
+        let config = Config::read_for_path(&arguments.config).map_err(Refusal::input)?;
         if !(1..=4096).contains(&arguments.ranks) {
-            return Err(input(format!("--ranks {}; allowed: 1 to 4096", arguments.ranks)));
+            return Err(Refusal::input(format!("--ranks {}; allowed: 1 to 4096", arguments.ranks)));
         }
         let clients: Vec<usize> = (0..arguments.ranks).collect();
         let job = Job {
-            id: random_hex(16).map_err(|error| machine(error.to_string()))?,
+            id: random_hex(16).map_err(Refusal::machine)?,
             approach: config.approach_text(),
             process: arguments.ranks,
             share: config.buffer.value() as u64 / arguments.ranks as u64,
@@ -183,12 +205,12 @@ fn serve_path(arguments: &ServeArguments) -> i32 {
             config,
         };
         let (library, listener, _, signals) = begin(&job, None)?;
-        let opened = || -> Result<_, (bool, String)> {
-            let memory = Memory::new(&job).map_err(machine)?;
-            let (mut line, claim) = line(&library, &job).map_err(input)?;
+        let opened = || -> Result<_, Refusal> {
+            let memory = Memory::new(&job).map_err(Refusal::machine)?;
+            let (mut line, claim) = line(&library, &job)?;
             let others = line.as_mut().ok();
             let admitted =
-                memory.admit(&job, &listener, &signals, others, claim).map_err(machine)?;
+                memory.admit(&job, &listener, &signals, others, claim).map_err(Refusal::machine)?;
             Ok((line, admitted))
         };
         let opened = opened();
@@ -197,14 +219,14 @@ fn serve_path(arguments: &ServeArguments) -> i32 {
         let account = Server::new(&library, &job, admitted, line).serve(signals);
         Ok(end(account, None))
     };
-    run().unwrap_or_else(|(input, text)| {
+    run().unwrap_or_else(|refusal| {
+        let (input, text) = (refusal.input, refusal.text.clone());
         let parent = arguments.started_by_rank.then(parent).flatten();
-        let said = parent
-            .map(|socket| Lines::new(socket).say(&Answer::Refused { input, text: text.clone() }));
+        let said = parent.map(|socket| Lines::new(socket).say(&Answer::Refused { input, text }));
         if !matches!(said, Some(Ok(()))) {
-            tell("wattio-io-writer", &text);
+            tell("wattio-io-writer", &refusal.text);
         }
-        REFUSED
+        refusal.code()
     })
 }
 
@@ -217,31 +239,37 @@ fn parent() -> Option<UnixStream> {
 type Begun = (Hdf5, UnixListener, String, Signals);
 
 /// What every writer does first; what fails is the job's fault, or the machine's.
-fn begin(job: &Job, parent: Option<UnixStream>) -> Result<Begun, (bool, String)> {
-    let machine = |text: String| (false, text);
+fn begin(job: &Job, parent: Option<UnixStream>) -> Result<Begun, Refusal> {
     process::yield_to_others();
     // Of a large job, the one that publishes hears from many.
     let mut limits = getrlimit(Resource::Nofile);
     limits.current = limits.maximum;
     let _ = setrlimit(Resource::Nofile, limits);
-    let library = load(&job.config).map_err(machine)?;
+    let library = load(&job.config)?;
     let address = match &job.address {
         Some(path) => Address::from(path.as_str()),
-        None => Address::Abstract(format!(
-            "wattio-io-{}",
-            random_hex(12).map_err(|error| machine(error.to_string()))?
-        )),
+        None => {
+            Address::Abstract(format!("wattio-io-{}", random_hex(12).map_err(Refusal::machine)?))
+        }
     };
-    let listener = address.listen().map_err(|error| machine(error.to_string()))?;
-    let signals = signals(parent).map_err(|error| machine(error.to_string()))?;
+    let listener = address.listen().map_err(|error| match &job.address {
+        Some(_) => Refusal::input(error),
+        None => Refusal::machine(error),
+    })?;
+    let signals = signals(parent).map_err(Refusal::machine)?;
     Ok((library, listener, address.to_string(), signals))
 }
 
-fn load(config: &Config) -> Result<Hdf5, String> {
-    let library = Hdf5::load(config.hdf5.as_deref()).map_err(|error| error.to_string())?;
+fn load(config: &Config) -> Result<Hdf5, Refusal> {
+    let library = Hdf5::load(config.hdf5.as_deref()).map_err(|error| match config.hdf5 {
+        Some(_) => Refusal::input(error),
+        None => Refusal::machine(error),
+    })?;
     if config.gzip().is_some() && !library.can_deflate() {
         let given = &config.compression;
-        return Err(format!("compression = {given:?}: this HDF5 cannot compress; allowed: none"));
+        return Err(Refusal::input(format!(
+            "compression = {given:?}: this HDF5 cannot compress; allowed: none"
+        )));
     }
     Ok(library)
 }
@@ -249,12 +277,15 @@ fn load(config: &Config) -> Result<Hdf5, String> {
 type LineAndClaim<'a> = (Result<Publisher<'a>, Member>, Option<folder::Claim>);
 
 /// How this writer's dumps get their names: by itself, or by another one.
-fn line<'a>(library: &'a Hdf5, job: &'a Job) -> Result<LineAndClaim<'a>, String> {
+fn line<'a>(library: &'a Hdf5, job: &'a Job) -> Result<LineAndClaim<'a>, Refusal> {
     if let Some(address) = &job.publisher {
-        return Ok((Err(Member::connect(address, job)?), None));
+        return Ok((Err(Member::connect(address, job).map_err(Refusal::machine)?), None));
     }
-    let claim = Output::new(&job.config.output).claim()?;
-    Ok((Ok(Publisher::new(library, job)?), Some(claim)))
+    let claim = Output::new(&job.config.output).claim().map_err(|refused| match refused {
+        Unclaimed::NoRoom(text) => Refusal::machine(text),
+        Unclaimed::Unusable(text) => Refusal::input(text),
+    })?;
+    Ok((Ok(Publisher::new(library, job).map_err(Refusal::machine)?), Some(claim)))
 }
 
 /// Signals that ask for the end; a batch system's warnings, which would end the process, are borne:
