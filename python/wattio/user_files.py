@@ -33,6 +33,8 @@ class PolicyFile(Strict):
 
 def check_file(path: Path, simulator: Simulator) -> str:
     """Say in a few words what a file is. Raises InputError where it cannot be used."""
+    if path.suffix.lower() == ".xml":
+        return _damaris(path)
     source = document.read(path)
     # A study holds [[policy]] too, as an array; it is asked for first.
     for key, check in _CHECKS.items():
@@ -182,6 +184,13 @@ def _hpcio(source: Document, _: Simulator) -> str:
 
     found = Config.read(source.path)
     return f"configuration of the I/O middleware, approach {found.approach_text}"
+
+
+def _damaris(path: Path) -> str:
+    from wattio.hpcio import library
+
+    library.check_damaris(path)
+    return "description for Damaris, as the I/O middleware reads it"
 
 
 def _purchases(source: Document) -> str:

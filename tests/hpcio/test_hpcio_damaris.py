@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from wattio import cli
 from wattio.errors import InputError
 from wattio.hpcio import Config, damaris, parse_approach, topology
 from wattio.models import approach
@@ -169,3 +170,22 @@ def test_no_numbers_break_the_reader(cores: str, size: str, nodes: int | None) -
         damaris.parse(ElementTree.tostring(architecture, encoding="unicode"), nodes)
     except InputError as error:
         assert str(error)  # noqa: PT017 (either way is right)
+
+
+def test_wattio_check_reads_a_file_as_programs_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was told that it is no TOML."""
+    path = tmp_path / "climate.xml"
+    for text, code, told in (
+        (WILD, 0, "description for Damaris"),
+        (WILD.replace('value="64"', 'value="64.5"'), 2, 'value="64.5">: is not a whole number'),
+        (WILD.replace('size=" 200000 "', 'size="9"'), 2, 'buffer = "9 B"; allowed: 64 KiB to'),
+    ):
+        path.write_text(text)
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["check", str(path)])
+        said = "".join(capsys.readouterr())
+        assert (ended.value.code, said.count("\n")) == (code, 1)
+        assert f"{path}: " in said
+        assert told in said

@@ -223,7 +223,9 @@ impl Description {
             #[allow(clippy::cast_precision_loss)]
             buffer: buffer.flatten().map(|bytes| bytes as f64),
             output: None,
-            fortran: root.attribute("language") == Some("fortran"),
+            fortran: root
+                .attribute("language")
+                .is_some_and(|language| language.eq_ignore_ascii_case("fortran")),
             parameters: BTreeMap::new(),
             texts: BTreeMap::new(),
             layouts: BTreeMap::new(),
@@ -459,10 +461,26 @@ impl Description {
                     let list = |key: &str| {
                         let text = one.attribute(key).unwrap_or_default();
                         let parts = text.split(',').map(|part| part.trim().to_owned());
-                        parts.filter(|part| !part.is_empty()).collect::<Vec<_>>()
+                        let parts: Vec<String> =
+                            if text.trim().is_empty() { Vec::new() } else { parts.collect() };
+                        if parts.iter().any(String::is_empty) {
+                            return Err(Error::Input(format!(
+                                "<layout name={name:?} {key}={text:?}>: nothing stands before or \
+                                 after a comma"
+                            )));
+                        }
+                        Ok(parts)
                     };
-                    let (dimensions, global) = (list("dimensions"), list("global"));
-                    let ghosts = list("ghosts");
+                    let (dimensions, global) = (list("dimensions")?, list("global")?);
+                    if dimensions.is_empty()
+                        || !(global.is_empty() || global.len() == dimensions.len())
+                    {
+                        return Err(Error::Input(format!(
+                            "<layout name={name:?}>: needs dimensions, and as many in global if that \
+                             is given"
+                        )));
+                    }
+                    let ghosts = list("ghosts")?;
                     let ghosts = ghosts.iter().map(|one| one.split_once(':'));
                     let ghosts: Option<Vec<(String, String)>> = ghosts
                         .map(|pair| pair.map(|(one, other)| (one.to_owned(), other.to_owned())))
@@ -474,14 +492,6 @@ impl Description {
                              as dimensions"
                         ))
                     })?;
-                    if dimensions.is_empty()
-                        || !(global.is_empty() || global.len() == dimensions.len())
-                    {
-                        return Err(Error::Input(format!(
-                            "<layout name={name:?}>: needs dimensions, and as many in global if that \
-                             is given"
-                        )));
-                    }
                     self.layouts.insert(name, Layout { kind, dimensions, global, ghosts });
                 }
                 "variable" => {

@@ -213,6 +213,10 @@ impl Senders {
     /// `Host` where the writer has died.
     pub fn run(mut self, peers: &dyn Peers) -> Result<()> {
         while !self.0.is_empty() {
+            // First of all, as they may wait for it: the blocks of others may take long.
+            for sender in &mut self.0 {
+                sender.tell_fates();
+            }
             for sender in &mut self.0 {
                 sender.turn(peers)?;
             }
@@ -341,12 +345,8 @@ impl Sender {
     /// Tell the rank what has become of its dumps; false where it is gone.
     fn tell(&mut self) -> Result<bool> {
         let ended = self.has_ended()?;
-        let slot = self.local.slot();
-        let mut said = true;
-        for fate in self.told.fates(slot, &self.steps) {
-            said &= self.frames.say(&fate).is_ok();
-        }
-        if slot.is_ending() && !self.ending {
+        let mut said = self.tell_fates();
+        if self.local.slot().is_ending() && !self.ending {
             self.ending = true;
             said &= self.frames.say(&ToRank::Ending).is_ok();
         }
@@ -355,6 +355,15 @@ impl Sender {
             self.ended = true;
         }
         Ok(said || self.ended)
+    }
+
+    /// Tell the rank which of its dumps have a fate; false where it is gone.
+    fn tell_fates(&mut self) -> bool {
+        let mut said = true;
+        for fate in self.told.fates(self.local.slot(), &self.steps) {
+            said &= self.frames.say(&fate).is_ok();
+        }
+        said
     }
 
     /// Whether the writer has said that all is written.

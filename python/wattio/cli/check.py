@@ -34,13 +34,14 @@ def check(*files: Path, as_json: Annotated[bool, Parameter("--json", negative=""
     a server description [cores], a configuration of wattiod [latency] or [[application]], one of
     wattio-target [[export]], a power model [rest], a theoretical peak [peak], files for advice on
     I/O [platform] and [application], a configuration of the I/O middleware [hpcio]; purchases for a
-    cluster are [[purchase]], platforms to be compared [[platform]].
+    cluster are [[purchase]], platforms to be compared [[platform]]. What is named .xml is a
+    description for Damaris.
 
     Parameters
     ----------
     files
-        TOML files; a folder stands for all TOML files below it, and so does the name of a study
-        that comes with wattio.
+        TOML files, or one for Damaris; a folder stands for all TOML files below it, and so does the
+        name of a study that comes with wattio.
     as_json
         Print one JSON object.
     """

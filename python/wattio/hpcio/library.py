@@ -63,6 +63,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "wait_durable": (c_void_p, c_int64, c_double),
     "keep_memory": (c_void_p, POINTER(c_void_p)),
     "close": (POINTER(c_void_p), c_char_p, c_size_t, POINTER(c_size_t)),
+    "damaris_read": (c_char_p, POINTER(c_void_p)),
 }
 
 
@@ -101,8 +102,9 @@ def _loaded() -> ctypes.CDLL:
     for name, arguments in _ARGUMENTS.items():
         function = getattr(library, f"wattio_io_{name}")
         function.argtypes, function.restype = arguments, c_int
-    library.wattio_io_free_memory.argtypes = (c_void_p,)
-    library.wattio_io_free_memory.restype = None
+    for name in ("free_memory", "damaris_free"):
+        function = getattr(library, f"wattio_io_{name}")
+        function.argtypes, function.restype = (c_void_p,), None
     library.wattio_io_error.restype = library.wattio_io_report.restype = c_char_p
     return library
 
@@ -130,6 +132,13 @@ def _text(text: object, what: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError as error:
         raise InputError(f"{what} is not UTF-8 text: {error.reason}") from None
+
+
+def check_damaris(path: Path) -> None:
+    """Read a Damaris file, as programs do when they start. Raises InputError, HostError."""
+    found = c_void_p()
+    _call("damaris_read", bytes(path), byref(found))
+    _loaded().wattio_io_damaris_free(found)
 
 
 class Kept:

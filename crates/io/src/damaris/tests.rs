@@ -65,9 +65,11 @@ fn what_names_a_store_is_written_and_nothing_else_then() {
 
 #[test]
 fn extents_of_fortran_are_turned_round() {
-    let found =
-        Description::parse(&FILE.replace("language=\"c\"", "language=\"fortran\"")).unwrap();
-    assert_eq!(found.shape("wind/at/u").unwrap().count, [194, 96]);
+    for language in ["fortran", "Fortran"] {
+        let text = FILE.replace("language=\"c\"", &format!("language=\"{language}\""));
+        let found = Description::parse(&text).unwrap();
+        assert_eq!(found.shape("wind/at/u").unwrap().count, [194, 96]);
+    }
 }
 
 /// Python took one from anywhere in a file, this library none but below the root: what `wattio check` let
@@ -91,6 +93,9 @@ fn what_is_wrong_is_named() {
         ("layout=\"cells\"", "layout=\"cell\"", "there is no layout \"cell\""),
         ("type=\"double\"", "type=\"quad\"", "<layout type=\"quad\">"),
         ("global=\"W,194\"", "global=\"W\"", "as many in global"),
+        // It was a layout of fewer axes.
+        ("W/size, (W+1)*2", "W/size,, 2", "dimensions=\"W/size,, 2\">: nothing stands before or"),
+        ("W/size, (W+1)*2", " ", "<layout name=\"cells\">: needs dimensions"),
         ("(W+1)*2", "(W+1*2", "is missing a )"),
         ("(W+1)*2", "W/0", "divides by 0"),
         ("type=\"double\" d", "type=\"double\" ghosts=\"1,2\" d", "\"before:after\""),

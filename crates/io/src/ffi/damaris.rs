@@ -40,7 +40,11 @@ pub unsafe extern "C" fn wattio_io_damaris_read(
 ) -> c_int {
     call(|| {
         unsafe { put(damaris, std::ptr::null_mut()) };
-        let description = Description::read(&unsafe { path(file, "file")? })?;
+        let file = unsafe { path(file, "file")? };
+        let description = Description::read(&file)?;
+        description
+            .config()
+            .map_err(|error| Error::Input(format!("{}: {error}", file.display())))?;
         let found =
             Box::new(Damaris { description, positions: HashMap::new(), unwritten: HashMap::new() });
         unsafe { put(damaris, Box::into_raw(found)) };

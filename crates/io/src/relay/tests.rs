@@ -1,12 +1,20 @@
 use super::*;
+use crate::block::{Type, Variable};
 use crate::client::tests::{HANGS, Writer, met};
 use crate::peers::Alone;
 use crate::slot::WINDOW;
 use std::net::TcpStream;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, channel};
 
 /// Ranks whose blocks are relayed by a thread of this process: each with its end of the connection, and
 /// that of the memory which its writer shares.
 fn relayed(count: usize) -> Vec<(Frames, Writer)> {
+    relayed_by(count, Alone)
+}
+
+/// The same by a rank that receives blocks as it is told here.
+fn relayed_by(count: usize, peers: impl Peers + 'static) -> Vec<(Frames, Writer)> {
     let (local, writers): (Vec<Client>, Vec<Writer>) = (0..count).map(|_| met(4096)).unzip();
     let port = Port::open(false).unwrap();
     let connect = |rank: usize| {
@@ -16,7 +24,7 @@ fn relayed(count: usize) -> Vec<(Frames, Writer)> {
     };
     let frames: Vec<Frames> = (0..count).map(connect).collect();
     let relay = Relay::new(port, (0..count).collect(), "token".to_owned(), local);
-    std::thread::spawn(move || relay.admit().unwrap().run(&Alone));
+    std::thread::spawn(move || relay.admit().unwrap().run(&peers));
     frames.into_iter().zip(writers).collect()
 }
 
@@ -68,6 +76,68 @@ fn a_rank_that_is_far_ahead_keeps_no_other_one_back() {
     until(|| ranks[0].1.slot.posted() == WINDOW);
     post(&ranks[1].0, 1);
     until(|| ranks[1].1.slot.posted() == 1);
+}
+
+/// A rank's blocks arrive when another one has been told of its dump.
+struct AfterNews(Mutex<Receiver<()>>);
+
+impl Peers for AfterNews {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn size(&self) -> usize {
+        1
+    }
+
+    fn machine(&self) -> usize {
+        0
+    }
+
+    fn broadcast(&self, _: &mut [u8], _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn gather(&self, _: &[u8], _: &mut [u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn meet(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn send(&self, _: &[u8], _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn receive(&self, _: &mut [u8], _: usize) -> Result<()> {
+        let told = self.0.lock().unwrap().recv_timeout(HANGS);
+        told.map_err(|_| Error::Host("the other rank was not told".to_owned()))
+    }
+
+    fn abort(&self) -> Box<dyn Fn() + Send> {
+        Box::new(|| {})
+    }
+}
+
+/// A rank that waited for its dump was told of it when the others had handed over their next ones: on a slow
+/// machine, 15 s later.
+#[test]
+fn a_rank_is_told_of_its_dumps_before_the_blocks_of_others_are_received() {
+    let (tell, told) = channel();
+    let mut ranks = relayed_by(2, AfterNews(Mutex::new(told)));
+    post(&ranks[1].0, 1);
+    until(|| ranks[1].1.slot.posted() == 1);
+    // Without a ring, so that both are found at once.
+    ranks[1].1.slot.settle(Fate::Whole);
+    let variable = Variable::new("u", Type::Int8, &[16], None).unwrap();
+    let blocks = vec![Declared::new(variable).encoded.clone()];
+    let mut attributes = Vec::new();
+    block::put_attributes(&mut attributes, &Vec::new());
+    ranks[0].0.say(&FromRank::Post { step: 0, end: true, blocks, attributes }).unwrap();
+    hear(&mut ranks[1].0, 1);
+    tell.send(()).unwrap();
+    until(|| ranks[0].1.slot.posted() == 1);
 }
 
 /// Each of them held the ranks up for ten seconds, and six of them ended the job.
