@@ -116,6 +116,17 @@ def test_the_field_is_put_together(store: Made, tmp_path: Path) -> None:
         fields(store.output, 2)
 
 
+def test_a_field_of_a_long_name_and_many_axes_is_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Lines were cut in two at 80 letters, wherever that was."""
+    made, shape = Made(tmp_path / "dumps", 1), (1,) * 12 + (3,)
+    block = blocks.make("q" * 64, 0, shape, "f8", shape, (0,) * 13)
+    made.part(1, 0, (block, np.zeros(shape)))
+    assert run("assemble", str(made.output), "1", "--out", str(tmp_path / "whole.h5")) == 0
+    assert capsys.readouterr().err == "q" * 64 + ": " + "1 x " * 12 + "3\n"
+
+
 def test_a_flipped_bit_is_found(store: Made, tmp_path: Path) -> None:
     path = store.output / "dump-00000001" / "part-000001.h5"
     content = bytearray(path.read_bytes())

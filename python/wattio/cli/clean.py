@@ -76,7 +76,5 @@ def clean(
     for line in lines or ["killed measurements have left nothing"]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     for line in complaints:
-        output.messages().print(
-            f"not removed: {line}", markup=False, highlight=False, soft_wrap=True
-        )
+        output.note(f"not removed: {line}")
     return 1 if complaints else 0

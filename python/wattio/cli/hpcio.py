@@ -183,5 +183,5 @@ def assemble(folder: Path, step: int, /, *, out: Path, as_json: AsJson = False) 
         output.print_json({"file": str(out), "step": step, "variables": shapes})
         return EXIT_DONE
     for name, shape in shapes.items():
-        output.messages().print(f"{name}: {' x '.join(map(str, shape)) or 'scalar'}", markup=False)
+        output.note(f"{name}: {' x '.join(map(str, shape)) or 'scalar'}")
     return EXIT_DONE

@@ -223,10 +223,10 @@ def _show(content: PeakFile, missing: list[str], rule: Rule | None, as_json: boo
             console.print(lead + sentence, markup=False, highlight=False)
             lead = " " * 4
     for text in missing:
-        output.messages().print(f"not measured: {text}", markup=False, highlight=False)
+        output.note(f"not measured: {text}")
     if not found:
         text = "wattio: neither the network nor disks are known, so there is no peak"
-        output.messages().print(text, markup=False, highlight=False)
+        output.note(text)
     return 0 if found else EXIT_PROBLEM
 
 

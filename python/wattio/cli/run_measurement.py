@@ -64,9 +64,7 @@ def start(
     def make(given: Document) -> MeasurementPlan:
         plan, away = preflight.plan_of(given, asked, scratch or results)
         for name, why in away.items():
-            output.messages().print(
-                f"left out: {name}: {why}", markup=False, highlight=False, soft_wrap=True
-            )
+            output.note(f"left out: {name}: {why}")
         return plan
 
     return Start(source, resume, results, MeasurementFolder, make, execute.resume, refuse)

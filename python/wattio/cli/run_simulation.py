@@ -64,7 +64,7 @@ def _say_left_out(source: Document, traces: Path) -> None:
     entry = schema.from_document(trace_set.with_traces(source, traces)).traces
     left_out = [] if entry is None else trace_set.expand(entry, traces).left_out
     if left_out:
-        output.messages().print(f"not traces, left out: {', '.join(left_out)}", markup=False)
+        output.note(f"not traces, left out: {', '.join(left_out)}")
 
 
 def carry_out(
