@@ -265,8 +265,15 @@ int main(int argc, char **argv)
     MPI_Comm comm;
 
     MPI_Init(&argc, &argv);
+    /* Calls that come too early had a code without a text. */
+    if (damaris_start(&is_client) != DAMARIS_NOT_INITIALIZED ||
+        strcmp(damaris_error(), "damaris_initialize comes first") != 0)
+        return 13;
     if (damaris_initialize(argv[1], MPI_COMM_WORLD) != DAMARIS_OK)
         return 3;
+    if (damaris_write("dt", argv) != DAMARIS_NOT_INITIALIZED ||
+        strcmp(damaris_error(), "damaris_start comes first") != 0)
+        return 14;
     if (damaris_start(&is_client) != DAMARIS_OK)
         return 4;
     if (is_client) {
@@ -315,6 +322,9 @@ int main(int argc, char **argv)
                 return 7;
         }
         damaris_stop();
+        if (damaris_write("dt", argv) != DAMARIS_NOT_INITIALIZED ||
+            strcmp(damaris_error(), "the session has been closed by damaris_stop") != 0)
+            return 15;
     }
     damaris_finalize();
     MPI_Finalize();

@@ -11,9 +11,23 @@ static MPI_Comm world = MPI_COMM_NULL, clients = MPI_COMM_NULL;
 static char *file_name;
 static int iteration, begun, stopped;
 
+/* What is wrong with a call that came at the wrong time; NULL where the library has the text. */
+static const char *untimely;
+
 static int told(int code, int as)
 {
-    return code == WATTIO_IO_OK ? DAMARIS_OK : as;
+    if (code == WATTIO_IO_OK)
+        return DAMARIS_OK;
+    untimely = NULL;
+    return as;
+}
+
+static int not_now(void)
+{
+    untimely = description == NULL ? "damaris_initialize comes first"
+               : stopped           ? "the session has been closed by damaris_stop"
+                                   : "damaris_start comes first";
+    return DAMARIS_NOT_INITIALIZED;
 }
 
 int damaris_initialize(const char *file, MPI_Comm comm)
@@ -30,7 +44,7 @@ int damaris_start(int *is_client)
     int writes = 0, code;
     *is_client = 0;
     if (description == NULL)
-        return DAMARIS_NOT_INITIALIZED;
+        return not_now();
     code = wattio_io_open_mpi(world, file_name, &io, &clients);
     if (code == WATTIO_IO_OK)
         code = wattio_io_is_writer(io, &writes);
@@ -48,14 +62,14 @@ int damaris_start(int *is_client)
 int damaris_client_comm_get(MPI_Comm *comm)
 {
     *comm = clients;
-    return io != NULL ? DAMARIS_OK : DAMARIS_NOT_INITIALIZED;
+    return io != NULL ? DAMARIS_OK : not_now();
 }
 
 /* Whether the description has a variable, or a parameter, of that name. */
 static int defined(const char *name, int parameter)
 {
     if (description == NULL)
-        return DAMARIS_NOT_INITIALIZED;
+        return not_now();
     return told(wattio_io_damaris_defines(description, name, parameter),
                 parameter ? DAMARIS_UNDEFINED_PARAMETER : DAMARIS_UNDEFINED_VARIABLE);
 }
@@ -106,7 +120,7 @@ static int begin(void)
 /* Whether a block of a variable can be handed over. */
 static int ready(const char *variable)
 {
-    int code = io == NULL ? DAMARIS_NOT_INITIALIZED : defined(variable, 0);
+    int code = io == NULL ? not_now() : defined(variable, 0);
     return code != DAMARIS_OK ? code : told(begin(), DAMARIS_ERROR_UNKNOWN);
 }
 
@@ -148,25 +162,25 @@ int damaris_commit_block(const char *variable, int32_t block)
 {
     /* Complete at the iteration's end, as all that was allocated. */
     (void)block;
-    return io != NULL ? defined(variable, 0) : DAMARIS_NOT_INITIALIZED;
+    return io != NULL ? defined(variable, 0) : not_now();
 }
 
 int damaris_clear(const char *variable)
 {
-    return io != NULL ? defined(variable, 0) : DAMARIS_NOT_INITIALIZED;
+    return io != NULL ? defined(variable, 0) : not_now();
 }
 
 int damaris_get_iteration(int *found)
 {
     *found = iteration;
-    return io != NULL ? DAMARIS_OK : DAMARIS_NOT_INITIALIZED;
+    return io != NULL ? DAMARIS_OK : not_now();
 }
 
 int damaris_end_iteration(void)
 {
     int code;
     if (io == NULL)
-        return DAMARIS_NOT_INITIALIZED;
+        return not_now();
     /* One without data, too: all ranks have the same steps. */
     code = begin();
     if (code == WATTIO_IO_OK)
@@ -179,14 +193,14 @@ int damaris_end_iteration(void)
 int damaris_signal(const char *name)
 {
     (void)name;
-    return io != NULL ? DAMARIS_OK : DAMARIS_NOT_INITIALIZED;
+    return io != NULL ? DAMARIS_OK : not_now();
 }
 
 int damaris_stop(void)
 {
     int code;
     if (io == NULL)
-        return stopped ? DAMARIS_OK : DAMARIS_NOT_INITIALIZED;
+        return stopped ? DAMARIS_OK : not_now();
     code = wattio_io_close(&io, NULL, 0, NULL);
     if (clients != MPI_COMM_NULL)
         MPI_Comm_free(&clients);
@@ -206,5 +220,5 @@ int damaris_finalize(void)
 
 const char *damaris_error(void)
 {
-    return wattio_io_error();
+    return untimely != NULL ? untimely : wattio_io_error();
 }
