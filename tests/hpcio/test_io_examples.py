@@ -393,6 +393,25 @@ def compile_fortran(
     subprocess.run(line, check=True, cwd=folder, timeout=BUILDS_S)
 
 
+@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+def test_sources_suit_standard_c_and_integers_of_8_bytes(mpi: str, tmp_path: Path) -> None:
+    """Standard C has no strdup: it lost half of a pointer. Integers of MPI have 4 bytes."""
+    for program in (f"mpicc.{mpi}", f"mpifort.{mpi}"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+    source = io_library.PREFIX / "share" / "wattio_io"
+    names = ("wattio_io", "wattio_io_mpi", "wattio_io_mpi_f08")
+    modules = [str(source / f"{name}.f90") for name in names]
+    parts = [str(source / "wattio_io_mpi.c"), *map(str, (source / "damaris").glob("*.c"))]
+    folders = [f"-I{one}" for one in (source / "damaris", source, io_library.PREFIX / "include")]
+    strict = ["-std=c99", "-Wall", "-Wextra", "-Werror"]
+    for line in (
+        [f"mpicc.{mpi}", *strict, "-c", *folders, *parts],
+        [f"mpifort.{mpi}", "-fdefault-integer-8", "-c", *modules],
+    ):
+        subprocess.run(line, check=True, cwd=tmp_path, timeout=BUILDS_S)
+
+
 @pytest.mark.parametrize(("cores", "ranks"), [(1, 4), (0, 3)])
 def test_a_program_that_is_described_for_damaris_runs(
     cores: int, ranks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,4 +1,7 @@
 /* Damaris's calls by those of wattio_io. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L /* strdup, where the compiler keeps to C alone */
+#endif
 #include "wattio_damaris.h"
 #include "wattio_io_mpi.h"
 

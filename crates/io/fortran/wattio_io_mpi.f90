@@ -28,7 +28,9 @@ contains
         character(*), intent(in) :: config
         type(wattio_io_session), intent(out) :: session
         integer, intent(out) :: compute, code
-        code = c_open_mpi(int(comm, c_int), trim(config) // c_null_char, session%handle, compute)
+        integer(c_int) :: found                 ! of MPI's kind, also where default integers have 8 bytes
+        code = c_open_mpi(int(comm, c_int), trim(config) // c_null_char, session%handle, found)
+        compute = int(found)
     end subroutine
 
 end module

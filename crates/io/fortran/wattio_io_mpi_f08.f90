@@ -17,7 +17,9 @@ contains
         type(wattio_io_session), intent(out) :: session
         type(MPI_Comm), intent(out) :: compute
         integer, intent(out) :: code
-        call open_by_number(comm%mpi_val, config, session, compute%mpi_val, code)
+        integer :: found
+        call open_by_number(int(comm%mpi_val), config, session, found, code)
+        compute%mpi_val = int(found, kind(compute%mpi_val))
     end subroutine
 
 end module
