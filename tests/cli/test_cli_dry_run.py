@@ -122,6 +122,18 @@ def test_what_a_measurement_lacks_is_said_with_its_plan(
     assert len(json.loads(capsys.readouterr().out)["lacking"]) >= 2
 
 
+def test_guesses_of_a_measurement_are_whole_seconds(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`5.342` stood beside `10`, as if it were known to a millisecond."""
+    study = measured(place, "700 MiB")
+    assert called("run", study, "--dry-run") == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    guesses = [row[-1] for row in rows if row and row[0].isdigit() and "iterations," not in row]
+    assert len(guesses) == 3
+    assert all(guess.isdigit() for guess in guesses), guesses
+
+
 def test_what_a_scale_leaves_out_and_the_host_lacks_is_said(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
