@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -58,6 +59,9 @@ kind = "cpu.online"
 accept_hotplug = true
 """
 SERVER = Path(__file__).with_name("server.py")
+ASSUMED_POWER_MODEL = (
+    Path(__file__).parents[2] / "crates" / "plant" / "servers" / "assumed-power-model.toml"
+)
 KILLS = 50
 WINDOWS_WATCHED = 12
 
@@ -147,6 +151,37 @@ PACER = 'name = "pacer"\nsettings = { plf = 0.2, requests_min = 20 }'
 QUICK = """name = "pacer"
 settings = { plf = 0.2, requests_min = 20, window = "0.05 s", windows = 2 }"""
 QUIET, BUSY = "2000", "20000"
+
+
+@contextmanager
+def kept_busy(cpus: set[int]) -> Iterator[None]:
+    """Somebody else's work on these processors."""
+    loop = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: pass"
+    command = [sys.executable, "-c", loop]
+    others = [subprocess.Popen([*command, str(cpu)]) for cpu in sorted(cpus)]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
+def test_cores_that_others_keep_busy_are_no_saving(tmp_path: Path, group: Path, rate: Path) -> None:
+    """They counted as idle, and a saving was told where every core was in use."""
+    assumed = tomllib.loads(ASSUMED_POWER_MODEL.read_text())
+    place = Place(tmp_path, configuration(group, rate, HALF))
+    with start("run", place) as daemon:
+        place.wait_until(lambda status: status["counts"]["knob_writes"] > 0)
+        left = set(ALL) - cpus((group / "cpuset.cpus").read_text())
+        with kept_busy(left):
+            windows = place.status()["counts"]["windows"]
+            place.wait_for_windows(windows + WINDOWS_WATCHED)
+            power = place.status()["power"]
+        assert daemon.send(signal.SIGTERM).end() == 0, daemon.log
+    saved_w = power["estimated_full_speed_w"] - power["estimated_w"]
+    idle_w = assumed["core"]["watts"] + assumed["core_frequency"]["watts"]
+    assert saved_w < 0.5 * idle_w * len(left)
 
 
 def wait_until(reached: Callable[[], bool]) -> None:

@@ -159,19 +159,25 @@ impl Ledger {
         Self { price, ..self }
     }
 
-    /// Takes in a window. `groups` are the two settings' groups, in force and at full speed, under
-    /// the window's load; `None` if either is unknown.
+    /// Takes in a window under a load; `groups` is `None` where they are unknown.
     pub fn window(
         &mut self,
         dt: Seconds,
         rate: f64,
-        groups: Option<(&[GroupObservation], &[GroupObservation])>,
+        groups: Option<Groups<'_>>,
         measured: Option<Watts>,
     ) -> WindowPower {
         let measured_w = measured.map(|measured| measured.0);
         self.measured_j += measured_w.unwrap_or(0.0) * dt.0;
-        let estimated = self.model.as_ref().zip(groups).map(|(model, (here, full))| {
-            (self.power(model, here, rate), self.power(model, full, rate))
+        let estimated = self.model.as_ref().zip(groups).map(|(model, groups)| {
+            let [here, full] = [groups.here, groups.full].map(|setting| {
+                let cores = setting.iter().zip(groups.full).enumerate();
+                let with_others = |(at, (group, full)): (usize, (&GroupObservation, _))| {
+                    beside(*group, full, groups.others.get(at).copied().unwrap_or(0.0))
+                };
+                self.power(model, cores.map(with_others), rate)
+            });
+            (here, full)
         });
         if let Some((here_w, full_w)) = estimated {
             self.estimated_j += here_w * dt.0;
@@ -221,17 +227,48 @@ impl Ledger {
     /// The power by the model of groups of cores under a load; `None` without a model.
     #[must_use]
     pub fn estimate_w(&self, groups: &[GroupObservation], rate: f64) -> Option<f64> {
-        self.model.as_ref().map(|model| self.power(model, groups, rate))
+        let alone = groups.iter().map(|group| beside(*group, group, 0.0));
+        self.model.as_ref().map(|model| self.power(model, alone, rate))
     }
 
-    fn power(&self, model: &PowerModel, groups: &[GroupObservation], rate: f64) -> f64 {
-        let point = |(group, &most): (&GroupObservation, &Hertz)| CorePoint {
-            cores: f64::from(group.cores),
-            utilisation: group.utilisation().clamp(0.0, 1.0),
+    fn power(&self, model: &PowerModel, groups: impl Iterator<Item = InUse>, rate: f64) -> f64 {
+        let point = |(group, &most): (InUse, &Hertz)| CorePoint {
+            cores: group.cores,
+            utilisation: (group.busy / group.cores.max(1e-9)).clamp(0.0, 1.0),
             frequency_share: (group.frequency / most).clamp(0.0, 1.0),
         };
-        let points: Vec<_> = groups.iter().zip(&self.frequencies_max).map(point).collect();
+        let points: Vec<_> = groups.zip(&self.frequencies_max).map(point).collect();
         model.power(&points, rate).0
+    }
+}
+
+/// What a window is accounted by.
+#[derive(Clone, Copy, Debug)]
+pub struct Groups<'a> {
+    /// The groups in the setting in force.
+    pub here: &'a [GroupObservation],
+    /// The same under the same load at full speed.
+    pub full: &'a [GroupObservation],
+    /// How many cores others keep busy, of those that each group has left; empty where whoever leaves a
+    /// core leaves it to nobody.
+    pub others: &'a [f64],
+}
+
+/// Cores of a group that are not idle, whoever uses them.
+struct InUse {
+    cores: f64,
+    /// How many of them are busy.
+    busy: f64,
+    frequency: Hertz,
+}
+
+/// A group beside others who keep so many cores busy of those that it has at full speed.
+fn beside(group: GroupObservation, full: &GroupObservation, others: f64) -> InUse {
+    let (cores, most) = (f64::from(group.cores), f64::from(full.cores));
+    InUse {
+        cores: (cores + others).min(most.max(cores)),
+        busy: cores * group.utilisation() + others,
+        frequency: group.frequency,
     }
 }
 
@@ -255,11 +292,35 @@ mod tests {
         Ledger::new(Some(model), Some("rapl:package-0".into()), vec![Hertz(3e9)])
     }
 
+    fn alone<'a>(here: &'a [GroupObservation], full: &'a [GroupObservation]) -> Groups<'a> {
+        Groups { here, full, others: &[] }
+    }
+
+    /// Where others keep the cores busy that a group has left, leaving them saves nothing: this was
+    /// estimated as if the cores were idle.
+    #[test]
+    fn a_core_that_others_keep_busy_saves_nothing() {
+        let (few, all) = ([group(2, 0.8, 3e9)], [group(8, 0.2, 3e9)]);
+        let saved_w = |others: &[f64]| {
+            let groups = Groups { others, ..alone(&few, &all) };
+            let power = ledger().window(Seconds(1.0), 1e3, Some(groups), None);
+            power.estimated_full_speed_w.unwrap() - power.estimated_w.unwrap()
+        };
+        assert_eq!(saved_w(&[]), saved_w(&[0.0]));
+        assert!(saved_w(&[]) > 0.0);
+        assert!((saved_w(&[3.0]) / saved_w(&[]) - 0.5).abs() < 1e-9, "half of them are idle");
+        let busy = [group(8, 0.125, 3e9)];
+        let few = [group(1, 1.0, 3e9)];
+        let groups = Groups { here: &few, full: &busy, others: &[7.0] };
+        let power = ledger().window(Seconds(1.0), 1e3, Some(groups), None);
+        assert!((power.estimated_full_speed_w.unwrap() - power.estimated_w.unwrap()).abs() < 1e-9);
+    }
+
     #[test]
     fn energy_adds_up_over_windows_with_an_estimate() {
         let mut ledger = ledger();
         let (few, all) = ([group(2, 0.4, 1.5e9)], [group(8, 0.1, 3e9)]);
-        let power = ledger.window(Seconds(2.0), 1e3, Some((&few, &all)), Some(Watts(61.0)));
+        let power = ledger.window(Seconds(2.0), 1e3, Some(alone(&few, &all)), Some(Watts(61.0)));
         ledger.window(Seconds(2.0), 1e3, None, Some(Watts(63.0)));
         let status = ledger.status(None);
         assert_eq!(status.measured_j, Some(248.0));

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use wattio_control::check_tolerance;
 use wattio_governor::journal::{EventRow, Journal, Stamp, WindowPower, WindowRow};
 use wattio_governor::{Clock, Severity, Stepped};
-use wattio_host::ledger::Ledger;
+use wattio_host::ledger::{Groups, Ledger};
 use wattio_host::overhead::Overhead;
 use wattio_host::shadow::{Compared, Measured, Mode, SharedFitter};
 use wattio_law::GroupObservation;
@@ -246,7 +246,7 @@ impl<R: Reactors> Governing<R> {
         let rate = requests as f64 / step.dt.0.max(1e-9);
         let full = self.governed.driver.limits().full_speed();
         let Books { mode, fitter, compared, ledger, .. } = &mut self.books;
-        let groups = here.as_deref().zip(Some(&all[..]));
+        let groups = here.as_deref().map(|here| Groups { here, full: &all, others: &[] });
         let power = ledger.window(step.dt, rate, groups, step.truth.power);
         let window = (&step.truth, step.dt);
         self.loss_predicted = fitter.forecast(window, rate, &full, &step.action, *mode);

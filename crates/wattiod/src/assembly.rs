@@ -8,12 +8,15 @@ use wattio_governor::{
     GovernorSettings, Guard, Knob, LatencySource, Parts, PowerSource, Requester, RestorableWriter,
     Severity,
 };
-use wattio_host::config::{Application, CORE_KNOBS, DaemonConfig, PolicyConfig, SafetyConfig};
+use wattio_host::config::{
+    Application, CORE_KNOBS, DaemonConfig, LEAVING_KNOBS, PolicyConfig, SafetyConfig,
+};
 use wattio_host::groups::{self, Group};
 use wattio_host::guards::{FileCheck, MdArrays, PowerLimits};
 use wattio_host::knobs::{KnobConfig, KnobOpenError, drive_sleep, limited, turbo};
 use wattio_host::ledger::{self, Ledger, with_power};
 use wattio_host::shadow::{Compared, Shadow, SharedFitter};
+use wattio_host::sources::cores_left::CoresLeft;
 use wattio_host::sources::power::MeterConfig;
 use wattio_host::sources::queued;
 use wattio_host::stopwatch;
@@ -297,6 +300,7 @@ struct Opened<'a> {
     guards: Vec<Box<dyn Guard>>,
     fitter: SharedFitter,
     ledger: Ledger,
+    cores_left: Option<CoresLeft>,
     compared: Option<Compared>,
 }
 
@@ -340,6 +344,10 @@ impl<'a> Opened<'a> {
             _ => None,
         };
         let meter_name = power.as_ref().map(|power| power.name().to_owned());
+        let leaves_cores = config.knobs.iter().any(|knob| LEAVING_KNOBS.contains(&knob.name()));
+        let cores_left = (leaves_cores && host.mode == Mode::Run).then(|| {
+            CoresLeft::new(groups.iter().map(|group| group.cores.clone()).collect(), root)
+        });
         Ok(Self {
             application,
             mode: host.mode,
@@ -353,6 +361,7 @@ impl<'a> Opened<'a> {
             guards: guards(config, root),
             fitter,
             ledger: Ledger::new(model, meter_name, frequencies_max).priced(config.power.price),
+            cores_left,
             compared,
         })
     }
@@ -407,6 +416,7 @@ impl<'a> Opened<'a> {
             governor: Governor::new(parts, around.clock.now()),
             fitter: self.fitter,
             ledger: self.ledger,
+            cores_left: self.cores_left,
             compared: self.compared,
             journal: None,
         };

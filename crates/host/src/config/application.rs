@@ -8,6 +8,8 @@ use wattio_governor::Cpus;
 
 /// Knobs that take cores away.
 pub const CORE_KNOBS: [&str; 3] = ["cpu.cpuset", "cpu.affinity", "cpu.online"];
+/// Those of them that leave cores to other programs.
+pub const LEAVING_KNOBS: [&str; 2] = ["cpu.cpuset", "cpu.affinity"];
 
 /// One of several applications on the host; each has its own cores, latency and bounds.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

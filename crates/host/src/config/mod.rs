@@ -8,7 +8,7 @@ mod application;
 mod check;
 mod page;
 
-pub use application::{Application, ApplicationConfig, CORE_KNOBS};
+pub use application::{Application, ApplicationConfig, CORE_KNOBS, LEAVING_KNOBS};
 pub use check::{check_name, check_policy};
 pub use page::{Listen, PageTls};
 

@@ -113,6 +113,21 @@ impl Cores {
         Ok(uses)
     }
 
+    /// How many of each group's cores were busy since the reading before; 0 if no tick passed on them.
+    pub fn busy(&mut self, new: Reading, groups: &[Cpus]) -> Vec<f64> {
+        let busy = |group: &Cpus| {
+            let one = |core| {
+                let ticks = new.of(core)?.since(self.last.of(core)?);
+                let busy = ticks.clients.saturating_add(ticks.background);
+                (ticks.all() > 0).then(|| busy as f64 / ticks.all() as f64)
+            };
+            group.iter().filter_map(one).sum()
+        };
+        let busy = groups.iter().map(busy).collect();
+        self.keep(new);
+        busy
+    }
+
     /// Makes a reading the base of the next window.
     fn keep(&mut self, mut new: Reading) {
         for (core, ticks) in &mut new.0 {

@@ -6,6 +6,7 @@
 
 pub mod ceph;
 pub mod cores;
+pub mod cores_left;
 mod counted;
 pub mod differences;
 pub mod diskstats;

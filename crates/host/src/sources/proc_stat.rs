@@ -95,6 +95,15 @@ fn is_of_cores(text: &[u8]) -> bool {
     line.iter().zip(b"cpu").all(|(found, expected)| found == expected)
 }
 
+/// The ticks of each core that is on, as the kernel says them now.
+///
+/// # Errors
+/// Says what is wrong with the file.
+pub(super) fn read(files: &mut KeptFiles) -> Result<Reading, String> {
+    let text = files.read_while(FILE, is_of_cores).map_err(|error| format!("{FILE}: {error}"));
+    text.and_then(|text| parse(&text))
+}
+
 /// The source.
 #[derive(Debug)]
 pub struct ProcStat {
@@ -116,9 +125,7 @@ impl ProcStat {
     }
 
     fn read(&mut self) -> Result<Reading, SourceError> {
-        let text =
-            self.files.read_while(FILE, is_of_cores).map_err(|error| format!("{FILE}: {error}"));
-        text.and_then(|text| parse(&text)).map_err(|message| SourceError::new("proc-stat", message))
+        read(&mut self.files).map_err(|message| SourceError::new("proc-stat", message))
     }
 }
 

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use wattio_control::check_tolerance;
 use wattio_governor::journal::{Journal, Stamp, WindowPower, WindowRow};
 use wattio_governor::{Clock, Governor, Restored, Severity, SnapshotError, Stepped};
-use wattio_host::ledger::Ledger;
+use wattio_host::ledger::{Groups, Ledger};
 use wattio_host::overhead::Overhead;
 use wattio_host::shadow::{Compared, Measured, SharedFitter};
+use wattio_host::sources::cores_left::CoresLeft;
 use wattio_law::{Action, BoundAccount, DriveAction, GroupLimits, GroupObservation, Statistic};
 
 /// A group as shown in the status.
@@ -50,6 +51,8 @@ pub struct ApplicationParts {
     pub fitter: SharedFitter,
     /// The energy account.
     pub ledger: Ledger,
+    /// What others do on cores that were left, where they are left to them.
+    pub cores_left: Option<CoresLeft>,
     /// Another law in shadow mode.
     pub compared: Option<Compared>,
     /// Where windows are kept.
@@ -300,7 +303,11 @@ impl Application {
             self.warn_of_quantiles(clock);
         }
         let (here, full) = self.groups_of(&step);
-        let groups = here.as_deref().zip(full.as_deref());
+        let others = self.others(&step);
+        let groups = match (&here, &full, &others) {
+            (Some(here), Some(full), Some(others)) => Some(Groups { here, full, others }),
+            _ => None,
+        };
         self.power = self.parts.ledger.window(step.dt, rate, groups, step.truth.power);
         self.forecast(&step, rate);
         if let Some(alternation) = &mut self.alternation {
@@ -375,6 +382,13 @@ impl Application {
                 (shown.then(|| step.seen.groups.clone()), Some(step.truth.groups.clone()))
             }
         }
+    }
+
+    /// How many cores others keep busy of those that each group has left; `None` if nobody knows.
+    fn others(&mut self, step: &Stepped) -> Option<Vec<f64>> {
+        let Some(left) = &mut self.parts.cores_left else { return Some(Vec::new()) };
+        let stayed: Vec<u32> = step.truth.groups.iter().map(|group| group.cores).collect();
+        left.busy(&stayed).ok()
     }
 
     /// Learns from windows at full speed, and predicts what the setting in force costs.
