@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use std::ops::Range;
 use thiserror::Error;
-use wattio_units::{in_words, line_and_key};
+use wattio_units::{STRING_OR_TABLE, in_words, line_and_key};
 
 /// Why a description cannot be used.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -154,7 +154,7 @@ fn keys_of<T: DeserializeOwned>(text: &str, error: &toml::de::Error) -> Option<S
     let (span, message) = (error.span()?, error.message());
     let wanted = message.split_once(", expected ").map_or("", |(_, wanted)| wanted);
     let lacks_kind = message == NO_KIND || wanted == "variant identifier";
-    let one_key = message.starts_with("wanted exactly 1 element");
+    let one_key = message.starts_with("wanted exactly 1 element") || message == STRING_OR_TABLE;
     let (what, key) = match wanted {
         _ if lacks_kind || wanted.contains("tagged enum ") => ("kinds", "kind = \"?\""),
         _ if one_key || wanted.starts_with("struct ") => ("keys", "\"?\" = 0"),
@@ -314,9 +314,15 @@ mod tests {
         assert_eq!(several, "line 2: list: expected a list of tables: [[list]]");
         let text = said("name = 'a'\nby = 'etcd'\n");
         assert_eq!(text, "line 2: by: expected a table with one key: { name = ... }");
+        let number = said("name = 'a'\nby = 5\n");
+        let keys = "its keys: `name` or `group`";
+        assert_eq!(
+            number,
+            format!("line 2: by: expected a string, or a table with one key; {keys}")
+        );
         for table in ["by = {}", "by = { name = 'a', group = 'b' }", "[by]\n"] {
             let said = said(&format!("name = 'a'\n{table}"));
-            assert_eq!(said, "line 2: by: expected exactly one key; its keys: `name` or `group`");
+            assert_eq!(said, format!("line 2: by: expected exactly one key; {keys}"));
         }
     }
 

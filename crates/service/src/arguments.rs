@@ -169,7 +169,7 @@ fn message(command: &Command, words: &[OsString], error: &Error) -> String {
         ErrorKind::MissingRequiredArgument => {
             let missing = named(error, ContextKind::InvalidArg);
             match missing.iter().any(|name| is_optional(command, name)) {
-                true => format!("what is given needs {argument}, too; {help}"),
+                true => format!("{argument} is missing: an option that is given needs it; {help}"),
                 false if missing.len() == 1 => format!("{argument} is missing; {help}"),
                 false => format!("{argument} are missing; {help}"),
             }
@@ -373,7 +373,10 @@ mod tests {
                 format!("--count: \"65\" is not a whole number from 1 to 64; {run}"),
             ),
             (&["run", "--share", "x"], format!("--share: \"x\": invalid float literal; {run}")),
-            (&["run", "--share", "1"], format!("what is given needs --count, too; {run}")),
+            (
+                &["run", "--share", "1"],
+                format!("--count is missing: an option that is given needs it; {run}"),
+            ),
             (&["run", "--kind", "c"], format!("--kind: unknown value \"c\"; allowed: a, b; {run}")),
             (
                 &["run", "--page", "127.0.0.1:999999"],

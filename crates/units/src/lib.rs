@@ -9,7 +9,7 @@ mod place;
 
 pub use draw::{splitmix64, splitmix64_share};
 pub use parse::{QuantityError, Unit, parse_in};
-pub use place::{in_words, line_and_key};
+pub use place::{STRING_OR_TABLE, in_words, line_and_key};
 
 use parse::format_quantity;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

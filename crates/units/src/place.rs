@@ -27,11 +27,18 @@ fn is_header(before: &str, here: &str) -> bool {
     begins && here.starts_with('[') && !here.contains('\n')
 }
 
+/// What a reader of TOML says of a number or a list where one of some names stands, alone or as the key of
+/// a table.
+pub const STRING_OR_TABLE: &str = "wanted string or table";
+
 /// What a reader of numbers, lists and tables says in Rust's words, as a file's author says it.
 #[must_use]
 pub fn in_words(message: &str) -> String {
     if message.starts_with("wanted exactly 1 element") {
         return "expected exactly one key".to_owned();
+    }
+    if message == STRING_OR_TABLE {
+        return "expected a string, or a table with one key".to_owned();
     }
     let Some((found, wanted)) = message.split_once(", expected ") else {
         return message.to_owned();
@@ -186,6 +193,8 @@ twice = 2
         assert!(wanted("variant identifier").ends_with("expected a string"));
         let one = "wanted exactly 1 element, found 0 elements";
         assert_eq!(in_words(one), "expected exactly one key");
+        let either = "expected a string, or a table with one key";
+        assert_eq!(in_words("wanted string or table"), either);
     }
 
     proptest! {
