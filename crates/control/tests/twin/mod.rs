@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up its server has failed")]
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+use std::sync::Mutex;
+use std::thread;
 use wattio_control::{Settings, Value, build};
 use wattio_law::{Action, Bound};
 use wattio_plant::{DORADO6000, SMALL, Server};
@@ -60,12 +62,20 @@ pub fn phase(span_s: f64, iops: Option<f64>, pattern: Pattern) -> Phase {
     Phase { span_s, iops, pattern }
 }
 
+/// Two irrational numbers whose multiples, without their whole parts, are spread evenly over a square.
+pub const IRRATIONAL: [f64; 2] = [0.618_033_988_749_895, 0.754_877_666_246_693];
+
+/// The `at`th number between 0 and 1 of such a sequence: like one that is drawn, but nothing has to be
+/// kept to draw it again.
+pub fn spread(at: usize, by: f64) -> f64 {
+    ((at as f64 + 0.5) * by).fract()
+}
+
 /// Silences of a twentieth of a second to 20 s and bursts of 20 ms to 1.2 s, each with a heavy tail.
 pub fn bursts_after_silences(span_s: f64, iops: f64) -> Vec<(f64, f64)> {
-    let drawn = |at: usize, by: f64| ((at as f64 + 0.5) * by).fract();
-    let silence_s =
-        |at| (0.05 / (drawn(at, 0.618_033_988_749_895) + 0.003_f64).powf(1.1)).min(20.0);
-    let burst_s = |at| 0.02 / (drawn(at, 0.754_877_666_246_693) + 0.01_f64).powf(0.9);
+    let [a, b] = IRRATIONAL;
+    let silence_s = |at| (0.05 / (spread(at, a) + 0.003_f64).powf(1.1)).min(20.0);
+    let burst_s = |at| 0.02 / (spread(at, b) + 0.01_f64).powf(0.9);
     let mut spans = Vec::new();
     let mut left_s = span_s;
     for at in 0.. {
@@ -76,6 +86,50 @@ pub fn bursts_after_silences(span_s: f64, iops: f64) -> Vec<(f64, f64)> {
         }
     }
     spans
+}
+
+/// What a run came to beside full speed.
+pub struct Outcome {
+    pub name: String,
+    /// The bounds' statistics over their limits: the greatest.
+    pub of_limit: f64,
+    pub background: f64,
+    pub saved: f64,
+}
+
+/// Plays trials on all cores, shows what they came to, and fails where a bound was broken or background
+/// work was not done.
+pub fn hold<T: Sync>(trials: &[T], outcome: impl Fn(&T) -> Outcome + Sync) {
+    assert!(!trials.is_empty(), "a load that is not there");
+    let (next, done) = (Mutex::new(0..trials.len()), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(at) = { next.lock().unwrap().next() } {
+                    let outcome = outcome(&trials[at]);
+                    done.lock().unwrap().push((at, outcome));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap();
+    done.sort_by_key(|&(at, _)| at);
+    for (_, o) in &done {
+        println!(
+            "{:58} {:.3} of the limit, background {:.3}, saved {:5.2} %",
+            o.name,
+            o.of_limit,
+            o.background,
+            100.0 * o.saved
+        );
+    }
+    let broken: Vec<_> = done
+        .iter()
+        .map(|(_, o)| o)
+        .filter(|o| !(o.of_limit <= 1.0 && o.background >= 0.98))
+        .map(|o| o.name.as_str())
+        .collect();
+    assert!(broken.is_empty(), "{broken:?}");
 }
 
 /// A load on a server.
