@@ -102,6 +102,9 @@ impl DaemonConfig {
             if let Err((wrong, message)) = application.latency.check() {
                 return Err(at(key(&format!("latency.{wrong}")), message));
             }
+            if let Err((wrong, message)) = application.cpu.check() {
+                return Err(at(key(&format!("cpu.{wrong}")), message));
+            }
             let policy = application.policy;
             if let Some(name) = &policy.compare
                 && let Err(error) = wattio_control::policy(name)

@@ -235,6 +235,27 @@ fn a_source_that_names_nothing_or_no_place_is_refused() {
     }
 }
 
+#[test]
+fn a_source_of_utilisation_is_checked_without_the_host() {
+    let of = |cpu: &str| {
+        let text = format!("{SMALLEST}\n[cpu]\n{cpu}\n");
+        DaemonConfig::from_toml(&text).map(|_| ()).map_err(|error| error.to_string())
+    };
+    for (cpu, says) in [
+        ("kind = 'exec'\ncommand = []\nuser = 'a'", "cpu.command: names none; allowed: such as"),
+        ("kind = 'exec'\ncommand = ['a']\nuser = 'a'", "cpu.command: \"a\" is not an absolute"),
+        ("kind = 'spdk'\nsocket = 'spdk.sock'", "cpu.socket: \"spdk.sock\" is not an absolute"),
+        ("kind = 'spdk'\ninterval = '-1 s'", "cpu.interval: is -1"),
+        ("kind = 'spdk'\ntimeout = '0 s'", "cpu.timeout: is 0"),
+    ] {
+        let message = of(cpu).unwrap_err();
+        assert!(message.starts_with(says), "{message}");
+    }
+    for right in ["kind = 'spdk'", "kind = 'exec'\ncommand = ['/a', 'b']\nuser = 'a'"] {
+        assert_eq!(of(right), Ok(()), "{right}");
+    }
+}
+
 /// A table of `docs/wattiod-keys.md`.
 struct KeyTable {
     title: String,

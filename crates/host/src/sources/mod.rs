@@ -122,12 +122,7 @@ impl LatencyConfig {
             Self::Redis(config) => return redis::check(config),
             Self::FioLog(_) => return Ok(()),
         };
-        let message = match named.iter().find(|name| !name.starts_with('/')) {
-            _ if named.is_empty() => "names none".to_owned(),
-            Some(name) if such_as.contains('/') => format!("{name:?} is not an absolute path"),
-            _ => return Ok(()),
-        };
-        Err((key, format!("{message}; allowed: such as {such_as}")))
+        check_named(key, named, such_as)
     }
 
     /// Whether a second one can be opened in this process to see whether it opens, with nothing
@@ -169,7 +164,40 @@ impl LatencyConfig {
     }
 }
 
+/// Checks what a key names, and that these are absolute paths if the example is one.
+fn check_named(
+    key: &'static str,
+    named: &[String],
+    such_as: &str,
+) -> Result<(), (&'static str, String)> {
+    let message = match named.iter().find(|name| !name.starts_with('/')) {
+        _ if named.is_empty() => "names none".to_owned(),
+        Some(name) if such_as.contains('/') => format!("{name:?} is not an absolute path"),
+        _ => return Ok(()),
+    };
+    Err((key, format!("{message}; allowed: such as {such_as}")))
+}
+
 impl CpuConfig {
+    /// As [`LatencyConfig::check`], with keys below `cpu`.
+    ///
+    /// # Errors
+    /// The key below `cpu`, and what is allowed.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        match self {
+            Self::ProcStat(_) => Ok(()),
+            Self::Exec(config) => {
+                let program = config.command.get(..1).unwrap_or_default();
+                check_named("command", program, "[\"/usr/local/bin/utilisation\"]")
+            }
+            Self::Spdk(config) => {
+                polled::check_times(config.interval, Some(config.timeout))?;
+                let socket = std::slice::from_ref(&config.socket);
+                check_named("socket", socket, "\"/var/tmp/spdk.sock\"")
+            }
+        }
+    }
+
     /// As [`LatencyConfig::opens_twice`].
     #[must_use]
     pub fn opens_twice(&self) -> bool {
