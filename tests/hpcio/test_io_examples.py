@@ -767,8 +767,8 @@ def test_dedicated_nodes_take_what_there_is_room_for(
 def hold_until_a_step_is_given_up(job: subprocess.Popen[str], folder: Path) -> None:
     """Stop a writer of a job that has begun until its buffer is full and a step gave way.
 
-    Of a job whose writers keep up, none does. On a slow machine it may have been the first step, and the job
-    may have ended.
+    Of a job whose writers keep up, none does. On a slow machine it may have been the first step,
+    and the job may have ended.
     """
     until(lambda: job.poll() is not None or any((folder / "dumps").glob("dump-*")))
     if job.poll() is not None:
