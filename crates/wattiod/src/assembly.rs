@@ -345,7 +345,7 @@ impl<'a> Opened<'a> {
         };
         let meter_name = power.as_ref().map(|power| power.name().to_owned());
         let leaves_cores = config.knobs.iter().any(|knob| LEAVING_KNOBS.contains(&knob.name()));
-        let cores_left = (leaves_cores && host.mode == Mode::Run).then(|| {
+        let cores_left = (leaves_cores && host.mode == Mode::Run && model.is_some()).then(|| {
             CoresLeft::new(groups.iter().map(|group| group.cores.clone()).collect(), root)
         });
         Ok(Self {

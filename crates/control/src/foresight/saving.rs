@@ -317,22 +317,26 @@ impl Foresight {
         let left = self.accounts.iter().map(left).fold(1.0, f64::min).max(LEFT_MIN);
         let usual = self.load.usually_at_most();
         let weights = self.estimate.weights_at_worst(self.settings.careful_deviations);
-        let rate_at = |step: u32| rate.max(50.0) * RATE_STEP.powf(f64::from(step));
-        let is_tolerable = |rate: f64| {
-            let scene =
-                [Scene { rate, weight: 1.0, overload_s: 0.02, overload_awake_s: 0.02, crowd: 0.0 }];
+        let mut tolerable = rate.max(50.0);
+        // One after the other: a higher rate may cost less, where it makes long tasks a smaller part of all.
+        for _ in 0..RATE_STEPS {
+            let next = tolerable * 1.4;
+            let scene = [Scene {
+                rate: next,
+                weight: 1.0,
+                overload_s: 0.02,
+                overload_awake_s: 0.02,
+                crowd: 0.0,
+            }];
             let here = self.features(demands, groups, &scene);
             let more = here.plus(self.features(demands, &full, &scene).times(-1.0));
-            let part = if rate > usual { left } else { 1.0 };
-            more.weighed(weights) <= allowed_us * part
-        };
-        // A higher rate never costs less.
-        let (mut tolerable, mut beyond) = (0, RATE_STEPS + 1);
-        while beyond - tolerable > 1 {
-            let middle = tolerable.midpoint(beyond);
-            if is_tolerable(rate_at(middle)) { tolerable = middle } else { beyond = middle }
+            let part = if next > usual { left } else { 1.0 };
+            if more.weighed(weights) > allowed_us * part {
+                break;
+            }
+            tolerable = next;
         }
-        rate_at(tolerable)
+        tolerable
     }
 
     fn set_guard(
@@ -384,10 +388,8 @@ impl Foresight {
     }
 }
 
-/// Rates that are tried for the greatest tolerable one: each so many times the one before it, up to 400
-/// times the expected one.
-const RATE_STEP: f64 = 1.4;
-const RATE_STEPS: u32 = 18;
+/// Steps in which a tolerable rate is found: up to 400 times the expected one.
+const RATE_STEPS: usize = 18;
 /// Steps in which a price is found.
 const PRICE_STEPS: usize = 12;
 /// How far below the price that is asked a lower one is looked for, in logarithms.

@@ -1,6 +1,6 @@
 //! Checks of a configuration that do not depend on the host.
 
-use super::{DaemonConfig, SafetyConfig};
+use super::{DaemonConfig, LEAVING_KNOBS, SafetyConfig};
 use crate::groups::GroupConfig;
 use crate::knobs::KnobConfig;
 use crate::processes::ProcessPattern;
@@ -34,9 +34,8 @@ impl DaemonConfig {
             names.join(", ")
         );
         require(!alone, "knob", message)?;
-        let both = ["cpu.cpuset", "cpu.affinity"]
-            .iter()
-            .all(|kind| self.knobs.iter().any(|knob| knob.name() == *kind));
+        let both =
+            LEAVING_KNOBS.iter().all(|kind| self.knobs.iter().any(|knob| knob.name() == *kind));
         let shared = |group: &&GroupConfig| group.cgroup.is_some() && group.processes.is_some();
         let groups = self.all_groups();
         for (kind, named, key) in [

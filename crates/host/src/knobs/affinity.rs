@@ -5,8 +5,9 @@
 //! A process or thread that fits two groups belongs to the first.
 //!
 //! The knob searches all processes of the host when a known one has ended, again soon after that (a
-//! server takes a while to come back), often while a group has none, when cores are given back or the first ones are taken, and
-//! now and then: a child of a known process inherits its cores, and can wait until there are more.
+//! server takes a while to come back), often while a group has none, when cores are given back or the
+//! first ones are taken, and now and then: a child of a known process inherits its cores, and can wait
+//! until there are more.
 //! Now and then it reads the names of all processes; in between, only those of new ones.
 
 use super::{Absent, Opened};
