@@ -228,6 +228,10 @@ fn write(writer: &mut RestorableWriter, address: &Address, value: &str) -> Resul
     if writer.look().took(address, value, &found) {
         return Ok(());
     }
+    if writer.look().is_limited(address, value, &found) {
+        let why = "heat, the firmware or the kernel allows no more for now";
+        return Err(format!("{address} was set to {value:?} and shows {found:?}: {why}"));
+    }
     Err(format!("{address} is {found:?} because somebody else changed it, and was left alone"))
 }
 

@@ -160,11 +160,8 @@ impl RestorableWriter {
             }
             return;
         };
-        match self.machine.read(address) {
-            Ok(found) => {
-                let found = self.behind_limit(address, &written, found);
-                notes.extend(self.notice(address, &written, found));
-            }
+        match self.stands(address, &written) {
+            Ok(found) => notes.extend(self.notice(address, &written, found)),
             Err(MachineError::Gone { .. }) => self.forget(address),
             Err(MachineError::Refused { .. }) => {}
         }
@@ -189,6 +186,20 @@ impl RestorableWriter {
     /// The places that were left to somebody else.
     pub fn released(&self) -> impl Iterator<Item = &Address> {
         self.released.iter()
+    }
+
+    /// What stands at a place that was told `told`. It may show something else for a moment, before
+    /// what limited it or no longer does is in force: only what is still there after that is somebody
+    /// else's.
+    fn stands(&mut self, address: &Address, told: &str) -> Result<String, MachineError> {
+        let found = self.machine.read(address)?;
+        let found = self.behind_limit(address, told, found);
+        if self.machine.took(address, told, &found) {
+            return Ok(found);
+        }
+        self.machine.settle(address, told);
+        let found = self.machine.read(address)?;
+        Ok(self.behind_limit(address, told, found))
     }
 
     /// What stands at a place that was told `told` and shows `found`: the former, if the latter only

@@ -81,36 +81,51 @@ impl RestorableWriter {
 
     /// Releases the places that hold neither what was written nor the old value.
     fn leave_to_others(&mut self, outcome: &mut Restored) {
-        for (address, held) in &self.held {
-            let unknown = match held.written {
-                Written::Read(_) => false,
-                Written::Nothing => {
-                    held.marks.is_empty() && !matches!(held.effect, Written::Read(_))
-                }
-                Written::Unread => true,
-            };
-            if unknown || self.machine.has_parts(address) {
-                continue;
-            }
-            let Ok(mut found) = self.machine.read(address) else { continue };
-            if let Written::Read(written) = &held.written {
-                found = self.behind_limit(address, written, found);
-            }
-            if self.machine.same(address, &found, &held.original) {
-                continue;
-            }
-            let ours = match (&held.written, &held.effect) {
-                (Written::Read(written), _) => self.machine.took(address, written, &found),
-                (_, Written::Read(seen)) => {
-                    self.is_side_effect(address, &held.original, seen, &found)
-                }
-                _ => self.machine.put_back(address, &held.original, &held.marks, &found) != found,
-            };
-            if !ours {
-                outcome.foreign.push(address.clone());
+        let places: Vec<_> = self.held.keys().cloned().collect();
+        // They settle at the same time.
+        self.machine.share_time(false);
+        for address in places {
+            if self.is_theirs(&address) {
+                self.forget(&address);
+                outcome.foreign.push(address);
             }
         }
-        self.held.retain(|address, _| !outcome.foreign.contains(address));
+    }
+
+    /// Whether a place holds neither what was written nor the old value, and still does after the time
+    /// that what limits it takes to be in force.
+    fn is_theirs(&mut self, address: &Address) -> bool {
+        let Some(held) = self.held.get(address).cloned() else { return false };
+        let unknown = match held.written {
+            Written::Read(_) => false,
+            Written::Nothing => held.marks.is_empty() && !matches!(held.effect, Written::Read(_)),
+            Written::Unread => true,
+        };
+        if unknown || self.machine.has_parts(address) || !self.looks_foreign(address, &held) {
+            return false;
+        }
+        let told = match &held.written {
+            Written::Read(written) => written,
+            _ => &held.original,
+        };
+        self.machine.settle(address, told);
+        self.looks_foreign(address, &held)
+    }
+
+    /// Whether what a place shows now is neither the old value nor ours.
+    fn looks_foreign(&mut self, address: &Address, held: &Held) -> bool {
+        let Ok(mut found) = self.machine.read(address) else { return false };
+        if let Written::Read(written) = &held.written {
+            found = self.behind_limit(address, written, found);
+        }
+        if self.machine.same(address, &found, &held.original) {
+            return false;
+        }
+        match (&held.written, &held.effect) {
+            (Written::Read(written), _) => !self.machine.took(address, written, &found),
+            (_, Written::Read(seen)) => !self.is_side_effect(address, &held.original, seen, &found),
+            _ => self.machine.put_back(address, &held.original, &held.marks, &found) == found,
+        }
     }
 
     /// Tries each place once, and answers those that refused. All are written before any is waited

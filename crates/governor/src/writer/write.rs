@@ -24,14 +24,17 @@ impl RestorableWriter {
             (Target::Original, _) => held.original.clone(),
         };
         let written = held.written.clone();
-        let mut found = self.machine.read(address)?;
-        if let Written::Read(written) = written {
-            found = self.behind_limit(address, &written, found);
-            if let Some(note) = self.notice(address, &written, found.clone()) {
-                applied.notes.push(note);
-                return Ok(None);
+        let found = match written {
+            Written::Read(written) => {
+                let found = self.stands(address, &written)?;
+                if let Some(note) = self.notice(address, &written, found.clone()) {
+                    applied.notes.push(note);
+                    return Ok(None);
+                }
+                found
             }
-        }
+            _ => self.machine.read(address)?,
+        };
         if self.machine.same(address, &found, &target) {
             return Ok(None);
         }

@@ -6,6 +6,7 @@ use super::{Store, Subject, cpus, full_speed, idle, setting};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 use wattio_governor::{Address, Cpus, Knob, Machine, RestorableWriter};
 use wattio_host::groups::Group;
 use wattio_host::knobs::{KnobConfig, power_cap};
@@ -413,6 +414,20 @@ impl Minimum {
         root.write(&file, value).unwrap();
         Self { file, before }
     }
+
+    /// Waits until it shows as it is to be: the kernel takes a limit over in a work queue.
+    fn shows(&self, value: &str) {
+        let late = Instant::now() + Duration::from_secs(10);
+        while fs::read_to_string(&self.file).unwrap().trim() != value {
+            assert!(Instant::now() < late, "{} does not become {value}", self.file);
+            std::thread::yield_now();
+        }
+    }
+
+    fn lower(&self) {
+        fs::write(&self.file, &self.before).unwrap();
+        self.shows(&self.before);
+    }
 }
 
 impl Drop for Minimum {
@@ -449,13 +464,14 @@ fn a_minimum_that_somebody_raises_on_this_machine() {
     turn(full_speed(&[&here.online.to_string()]));
     turn(slow());
     assert_eq!(cap(), highest, "nothing goes below a minimum that was raised");
-    drop(minimum);
+    minimum.lower();
     turn(slow());
     assert_eq!(cap(), lowest, "the old one again");
     drop(writer);
     assert_eq!(cap(), highest);
     // Lowered by the knob, where it leaves nothing to save.
-    let _minimum = Minimum::raise(&here.root, &highest);
+    let minimum = Minimum::raise(&here.root, &highest);
+    minimum.shows(&highest);
     let lowers = format!("kind = 'cpu.frequency'\nminimum = '{} Hz'", policy.hardware_min.0);
     Subject {
         machine: &|| here.machine(),

@@ -9,6 +9,7 @@
 use super::cpus;
 use super::tree::{CPU, Tree};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use wattio_governor::{Address, Cpus, Machine, MachineError, MachineView};
 use wattio_host::machine::Masks;
@@ -24,6 +25,8 @@ pub struct Kernel {
     pub affinities: Affinities,
     /// The caps that were asked for, by file, where the firmware may allow less.
     pub caps: Caps,
+    /// Whether a limit changed that does not show before it is waited for.
+    pub late: Arc<AtomicBool>,
 }
 
 /// What was asked of each `scaling_max_freq`, in kHz.
@@ -46,6 +49,7 @@ impl Kernel {
             sets: sets.iter().map(set).collect(),
             affinities: Arc::clone(affinities),
             caps: Caps::default(),
+            late: Arc::default(),
         }
     }
 
@@ -201,5 +205,13 @@ impl Machine for Kernel {
             show_cap(&self.root, address.rest(), asked);
         }
         Ok(())
+    }
+
+    /// Shows a cap as the firmware limits it by now.
+    fn settle(&mut self, address: &Address, _value: &str) {
+        let asked = self.caps.lock().unwrap().get(address.rest()).copied();
+        if let Some(asked) = asked.filter(|_| self.late.swap(false, Relaxed)) {
+            show_cap(&self.root, address.rest(), asked);
+        }
     }
 }

@@ -4,6 +4,8 @@
 use super::Store;
 use super::kernel::{Affinities, Caps, Kernel, show_cap};
 use super::tree::{CPU, Tree};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use wattio_governor::{Address, Assignment, Note, RestorableWriter, Restored};
 
 const FIRST: &str = "2600000";
@@ -11,29 +13,48 @@ const FIRST: &str = "2600000";
 struct Host {
     tree: Tree,
     caps: Caps,
+    late: Arc<AtomicBool>,
     store: Store,
 }
 
 impl Host {
     fn new() -> Self {
-        Self { tree: Tree::new(), caps: Caps::default(), store: Store::default() }
+        Self {
+            tree: Tree::new(),
+            caps: Caps::default(),
+            late: Arc::default(),
+            store: Store::default(),
+        }
     }
 
     fn open(&self) -> (RestorableWriter, Restored) {
         let kernel = Kernel {
             caps: Caps::clone(&self.caps),
+            late: Arc::clone(&self.late),
             ..Kernel::new(&self.tree, &[], &Affinities::default())
         };
         RestorableWriter::open(Box::new(kernel), Box::new(self.store.clone()), "boot").unwrap()
     }
 
-    /// The firmware allows so much of every policy.
+    /// The firmware allows so much of every policy, which shows at once.
     fn limit(&self, khz: &str) {
+        self.allow(khz);
         for policy in 0..4 {
-            self.tree.write(&format!("{CPU}/cpufreq/policy{policy}/bios_limit"), khz);
             let asked = self.caps.lock().unwrap().get(path(policy).as_str()).copied();
             let asked = asked.unwrap_or_else(|| FIRST.parse().unwrap());
             show_cap(&self.tree.root(), &path(policy), asked);
+        }
+    }
+
+    /// The same, which shows once it was waited for: the kernel takes it over in a work queue.
+    fn limit_later(&self, khz: &str) {
+        self.allow(khz);
+        self.late.store(true, Relaxed);
+    }
+
+    fn allow(&self, khz: &str) {
+        for policy in 0..4 {
+            self.tree.write(&format!("{CPU}/cpufreq/policy{policy}/bios_limit"), khz);
         }
     }
 
@@ -96,6 +117,37 @@ fn a_limited_cap_is_restored_and_shows_it_later() {
         assert_eq!((restored.foreign, restored.left), (vec![], vec![]), "{killed}");
         assert_eq!(restored.restored.len(), 1, "{killed}");
         host.limit(FIRST);
+        assert_eq!(host.shown(), FIRST, "{killed}");
+    }
+}
+
+/// Whoever looked in the milliseconds between the end of a limit and its effect took what was still
+/// shown for somebody else's write, and left the host as slow as it was told to be for good.
+#[test]
+fn a_limit_that_ended_a_moment_ago_is_not_somebody_elses_write() {
+    for killed in [false, true] {
+        let host = Host::new();
+        let (mut writer, _) = host.open();
+        assert_eq!(writer.apply("knob", &cap("1800000")).notes, []);
+        let ends = || {
+            host.limit("1000000");
+            host.limit_later(FIRST);
+            assert_eq!(host.shown(), "1000000");
+        };
+        ends();
+        assert_eq!(writer.inspect(9), []);
+        for assignments in [cap("1800000"), cap("1200000")] {
+            ends();
+            assert_eq!(writer.apply("knob", &assignments).notes, [], "{assignments:?}");
+        }
+        ends();
+        let restored = if killed {
+            std::mem::forget(writer);
+            host.open().1
+        } else {
+            writer.restore().unwrap()
+        };
+        assert_eq!((restored.foreign, restored.left), (vec![], vec![]), "{killed}");
         assert_eq!(host.shown(), FIRST, "{killed}");
     }
 }
