@@ -93,7 +93,7 @@ def of_fleet(background: float) -> tuple[Policy, FleetStudy]:
     }
     columns = {"power_w_mean": np.full(3, 300.0)}
     study = from_document(document.parse(Path("trial.toml"), FLEET))
-    return Policy(run, columns, columns, metrics), study
+    return Policy(run, columns, columns, np.ones(3), metrics), study
 
 
 def test_a_fleet_brackets_what_starves() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -79,12 +79,13 @@ def study(tmp_path: Path) -> Path:
         (
             "batch = 2",
             'bound = "median 20%"',
-            'bound "median 20%": allowed are the mean or the p99',
+            'trial.toml:6: study.bound: "median 20%": allowed are the mean or the p99',
         ),
-        ("batch = 2", 'bound = "mean 1.2.3%"', 'bound "mean 1.2.3%": allowed are the mean'),
+        ("batch = 2", 'bound = "mean 1.2.3%"', 'bound: "mean 1.2.3%": allowed are the mean'),
         ("batch = 2", 'bound = "p99 2 ms window"', "the mean or the p99 over the run"),
         ("batch = 2", 'bound = "p95 20%"', "the mean or the p99 over the run"),
         ("batch = 2", 'bound = "mean 2000%"', "a share over full speed (0.1% to 1000%)"),
+        ("count = 3", 'count = 3\nbound = "best"', 'group[1].bound: "best": allowed are'),
         ('server = "small"', 'server = "smal"', 'unknown server "smal"'),
         ("pressure_median = 0.1", "pressure_median = 1.5", "less than or equal to 1"),
         ('name = "logs"', 'name = "web"', '"web" is already taken by another group'),
@@ -309,8 +310,9 @@ def test_a_fleet_has_a_page_metrics_and_who_breaks_the_bound(
     capsys.readouterr()
     page = Path(shown["report"]).read_text(encoding="utf-8")
     assert "What a fleet of 5 servers would save" in page
-    drawn = figures.bound(summary.policies(folder)[1:], folder.study())
-    (panel,) = drawn.panels
+    assert "for 1 hour from a Monday on" in page
+    shape = figures.bound(summary.policies(folder)[1:], folder.study())
+    (panel,) = shape.panels
     assert [line["label"] for line in panel.series] == ["PACER", "ondemand"]
     assert all(max(filter(None, line["values"])) == 100 for line in panel.series)
     assert "servers at or below" in json.dumps(asdict(panel))
@@ -320,7 +322,9 @@ def test_a_fleet_has_a_page_metrics_and_who_breaks_the_bound(
     tight = folder.study().model_copy(
         update={"study": folder.study().study.model_copy(update={"bound": "mean 1%"})}
     )
-    ratios = [ratio for _, ratio in summary.breakers(policy, tight)]
+    drawn = folder.inputs()["members"]
+    harder = summary.relative(policy.columns, policy.native, drawn, tight)
+    ratios = [ratio for _, ratio in summary.breakers(replace(policy, bound_ratio=harder))]
     assert len(ratios) > 2, "a bound of 1 % is broken by whoever saves"
     assert ratios == sorted(ratios, reverse=True)
     assert ratios[-1] > 1
@@ -387,11 +391,48 @@ def test_servers_whose_latency_is_not_known_are_told(
 def test_bounds_are_read(bound: str, limit_us: float) -> None:
     text = STUDY.replace("batch = 2", f'bound = "{bound}"')
     study = document.validate(FleetStudy, source(text))
-    assert study.study.of_p99 == bound.startswith("p99")
-    name = "latency_us_p99" if study.study.of_p99 else "latency_us_mean"
+    name = "latency_us_p99" if bound.startswith("p99") else "latency_us_mean"
     columns = {name: np.array([150.0])}
-    ratios = summary.relative(columns, {name: np.array([100.0])}, study)
+    member = [{"group": "web"}]
+    ratios = summary.relative(columns, {name: np.array([100.0])}, member, study)
     assert ratios.tolist() == pytest.approx([150.0 / limit_us])
+
+
+def test_each_group_may_have_a_bound_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = STUDY.replace("count = 3", 'count = 3\nbound = "p99 400 us"')
+    planned = made(text)
+    requests = [batch.request for batch in planned.iterations if batch.run.policy == "pacer"]
+    told = [(each.bound, [member.group for member in each.members]) for each in requests]
+    # No batch has servers of two bounds.
+    assert told == [
+        ("p99 400 us", ["web", "web"]),
+        ("p99 400 us", ["web"]),
+        ("mean 20%", ["logs", "logs"]),
+    ]
+    assert [execute.specification(each)["bounds"] for each in requests] == [
+        ["p99 400 us"],
+        ["p99 400 us"],
+        ["mean 20%"],
+    ]
+    path = tmp_path / "bounds.toml"
+    path.write_text(text, encoding="utf-8")
+    shown = _run([str(path), "--results", str(tmp_path)], capsys)
+    assert shown["bounds"] == {"p99 400 us": ["web"], "mean 20%": ["logs"]}
+    folder = FleetFolder(Path(shown["result"]))
+    policy = summary.policies(folder)[1]
+    web, logs = np.arange(3), np.arange(3, 5)
+    p99, mean = policy.columns["latency_us_p99"], policy.columns["latency_us_mean"]
+    assert policy.bound_ratio[web].tolist() == pytest.approx((p99[web] / 400).tolist())
+    relative = mean[logs] / policy.native["latency_us_mean"][logs]
+    assert policy.bound_ratio[logs].tolist() == pytest.approx((relative / 1.2).tolist())
+    page = Path(shown["report"]).read_text(encoding="utf-8")
+    assert "The bounds are p99 400 us (web); mean 20% (logs), over the whole run" in page
+    assert "the bound of its group on" in page
+    assert "logs: 2 of dorado6000, mean 20%" in page
+    assert _main(["recompute", str(folder.path)]) == 0
+    assert _main(["report", str(folder.path)]) == 0
 
 
 def test_options_of_measurements_are_refused(

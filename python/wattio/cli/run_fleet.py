@@ -62,7 +62,8 @@ def show(folder: FleetFolder, report: bool, as_json: bool) -> int:
     if as_json:
         content = {
             "bound": folder.study().study.bound,
-            "policies": [_json(policy, folder) for policy in found],
+            "bounds": folder.study().bounds,
+            "policies": [_json(policy) for policy in found],
         }
         output.print_json(run_start.head_json(folder, page) | content)
         return 0
@@ -73,14 +74,16 @@ def show(folder: FleetFolder, report: bool, as_json: bool) -> int:
             left = output.share(1 - (policy.get("relative_background_rate") or 0.0))
             text = f"{policy.run.condition} leaves {left} of the background work undone"
             console.print(f"{text}: what it saves by that is in brackets.", markup=False)
-    stated = folder.study().price.factors.stated
+    study = folder.study()
+    console.print(f"The bound: {study.bounds_told}.", markup=False, soft_wrap=True)
+    stated = study.price.factors.stated
     console.print(stated, highlight=False, soft_wrap=True)
     run_start.say_where(console, folder, page)
     return 0
 
 
-def _json(policy: Policy, folder: FleetFolder) -> dict[str, Any]:
-    over = summary.breakers(policy, folder.study())
+def _json(policy: Policy) -> dict[str, Any]:
+    over = summary.breakers(policy)
     return {
         "policy": policy.run.policy,
         "label": policy.run.condition,

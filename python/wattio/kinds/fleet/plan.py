@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -17,7 +18,7 @@ from wattio.kinds.fleet.schema import KIND, FleetStudy, GroupEntry, from_documen
 from wattio.results.plan import Iteration, Plan, digest, file_digest
 from wattio.results.runs import Run
 from wattio.simulator import profile, saturation, simulation
-from wattio.simulator.bounds import takes_bounds
+from wattio.simulator.bounds import Bound, takes_bounds
 from wattio.simulator.native import NativeSimulator
 from wattio.simulator.policies import REFERENCE
 from wattio.simulator.profile import Pattern
@@ -111,14 +112,22 @@ def make(source: Document, scale: str | None = None) -> FleetPlan:
         drawer = _Drawer(source, study, index, name, texts[name], servers[name])
         drawn += drawer.members(len(drawn))
     runs = _runs(source, study, tuple(servers))
-    size = study.study.batch
-    batches = [tuple(drawn[at : at + size]) for at in range(0, len(drawn), size)]
     iterations = [
         _batch(study, run, number, batch, texts)
         for run in runs
-        for number, batch in enumerate(batches)
+        for number, batch in enumerate(_batches(study, drawn))
     ]
     return FleetPlan(source, tuple(iterations), study, scale, servers, tuple(drawn))
+
+
+def _batches(study: FleetStudy, drawn: list[Member]) -> list[tuple[Member, ...]]:
+    """Servers that are run together: as many as a batch takes, all held to one bound."""
+    size = study.study.batch
+    found = []
+    for _, alike in itertools.groupby(drawn, lambda member: study.bound_of(member.group)):
+        servers = tuple(alike)
+        found += [servers[at : at + size] for at in range(0, len(servers), size)]
+    return found
 
 
 def _batch(
@@ -134,7 +143,7 @@ def _batch(
         servers={name: text for name, text in texts.items() if name in named},
         policy=run.policy,
         settings=dict(run.settings),
-        bound=head.bound,
+        bound=study.bound_of(batch[0].group),
         # What steers by no latency fares the same on average without noise, and much faster.
         noise=head.noise and takes_bounds(run.policy),
         span_s=head.duration,
@@ -152,7 +161,7 @@ def _batch(
 def _runs(source: Document, study: FleetStudy, servers: tuple[str, ...]) -> tuple[Run, ...]:
     """The policies with all their settings, the reference first where the file lacks it."""
     simulator = NativeSimulator()
-    bound = study.study.held_to.share or 0.0
+    bound = Bound.parse(study.study.bound).share or 0.0
     found = []
     for index, entry in enumerate(study.policy):
         try:

@@ -19,6 +19,7 @@
     server = "small"              # built in, or the path of a server description
     day = { pressure_median = 0.05, swing = 0.6 }   # a statistical mix; see DayEntry
                                   # or: profile = "day.toml", or: traces = "folder"
+    bound = "p99 2 ms"            # in place of the study's
 
     [[policy]]
     name = "pacer"
@@ -36,7 +37,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from wattio.analysis.price import Price
 from wattio.errors import InputError
@@ -60,6 +61,23 @@ _STATISTICS = ("mean", "p99")
 """What a bound of a fleet may be on: what is kept of each server."""
 
 
+def _of_a_fleet(text: str) -> str:
+    """A bound that servers of a fleet can be held to. Raises ValueError."""
+    try:
+        bound = Bound.parse(text)
+    except InputError:
+        bound = None
+    if bound is None or bound.statistic not in _STATISTICS or bound.scope != "run":
+        raise ValueError(
+            f'"{text}": allowed are the mean or the p99 over the run, a share over full speed'
+            ' (0.1% to 1000%) or a time (1 us to 1000 s), such as "mean 20%" or "p99 2 ms"'
+        )
+    return text
+
+
+BoundText = Annotated[str, AfterValidator(_of_a_fleet)]
+
+
 class FleetHead(Strict):
     """`[study]` of a fleet."""
 
@@ -69,41 +87,17 @@ class FleetHead(Strict):
     seed: Seed = 1  # what is drawn depends on it
     duration: Seconds = 86400.0  # what each server is run over
     first_day: Day = "monday"  # the day it begins with
-    bound: str = "mean 20%"  # what laws that can are told to keep, and all are judged by
+    bound: BoundText = "mean 20%"  # what laws that can are told to keep, and all are judged by
     # Whether counts and means of a window are drawn for policies that steer by them.
     noise: bool = True
     # Servers in a batch: what is done, kept and resumed as one.
     batch: int = Field(default=20, ge=1, le=10_000)
 
     @model_validator(mode="after")
-    def _readable(self) -> FleetHead:
-        if not self._is_bounded():
-            raise ValueError(
-                f'bound "{self.bound}": allowed are the mean or the p99 over the run, a share'
-                " over full speed (0.1% to 1000%) or a time (1 us to 1000 s), such as"
-                ' "mean 20%" or "p99 2 ms"'
-            )
+    def _long_enough(self) -> FleetHead:
         if not 3600 <= self.duration <= 366 * 86400:
             raise ValueError("duration: allowed is 1 h to 366 d")
         return self
-
-    def _is_bounded(self) -> bool:
-        """Whether the bound is one that a fleet can be held to."""
-        try:
-            bound = self.held_to
-        except InputError:
-            return False
-        return bound.statistic in _STATISTICS and bound.scope == "run"
-
-    @property
-    def held_to(self) -> Bound:
-        """The bound, read. Raises InputError."""
-        return Bound.parse(self.bound)
-
-    @property
-    def of_p99(self) -> bool:
-        """Whether the bound is on the 99th percentile."""
-        return self.held_to.statistic == "p99"
 
 
 class PriceEntry(Strict):
@@ -178,6 +172,7 @@ class GroupEntry(Strict):
     segment: Seconds = 1.0  # traces are cut into pieces of constant rate, each so long
     # Requests come whatever the server does; else clients wait for their answers.
     open: bool = False
+    bound: BoundText | None = None  # in place of the study's
 
     @model_validator(mode="after")
     def _one_source(self) -> GroupEntry:
@@ -215,6 +210,26 @@ class FleetStudy(Strict):
     def servers(self) -> int:
         """How many servers there are."""
         return sum(group.count for group in self.group)
+
+    def bound_of(self, name: str) -> str:
+        """The bound of the servers of a group, by its name."""
+        own = next(group.bound for group in self.group if group.name == name)
+        return self.study.bound if own is None else own
+
+    @property
+    def bounds(self) -> dict[str, list[str]]:
+        """Every bound that servers are held to, and the groups that are."""
+        found: dict[str, list[str]] = {}
+        for group in self.group:
+            found.setdefault(self.bound_of(group.name), []).append(group.name)
+        return found
+
+    @property
+    def bounds_told(self) -> str:
+        """The bound; where groups differ, each with its groups."""
+        if len(self.bounds) == 1:
+            return next(iter(self.bounds))
+        return "; ".join(f"{bound} ({', '.join(of)})" for bound, of in self.bounds.items())
 
 
 def from_document(source: Document, scale: str | None = None) -> FleetStudy:

@@ -18,6 +18,7 @@ from wattio.kinds.fleet.folder import Columns, FleetFolder
 from wattio.kinds.fleet.members import peak_pressure
 from wattio.kinds.fleet.schema import FleetStudy
 from wattio.results.runs import WHOLE, Metrics, Recorded, Run, Verdict
+from wattio.simulator.bounds import Bound
 from wattio.simulator.policies import REFERENCE
 
 TOP = 10
@@ -33,6 +34,8 @@ class Policy:
     run: Run
     columns: Columns
     native: Columns
+    # The bounded statistic of each server over its limit: above 1 the bound is broken.
+    bound_ratio: Values
     metrics: Metrics
 
     @property
@@ -59,10 +62,13 @@ def policies(folder: FleetFolder) -> list[Policy]:
         raise ResultError(
             f"{folder.path}: is not complete; continue with: wattio run --resume {folder.path}"
         )
-    return [
-        Policy(item.run, tables[item.run.condition], tables[native], item.metrics)
-        for item in wholes
-    ]
+    study, members = folder.study(), folder.inputs()["members"]
+    found = []
+    for item in wholes:
+        columns = tables[item.run.condition]
+        ratios = relative(columns, tables[native], members, study)
+        found.append(Policy(item.run, columns, tables[native], ratios, item.metrics))
+    return found
 
 
 def _columns(folder: FleetFolder, label: str) -> Columns:
@@ -112,7 +118,7 @@ def derive(folder: FleetFolder, runs: Mapping[str, Run]) -> dict[str, Metrics]:
     found = {}
     for label, columns in tables.items():
         metrics = _power(columns, native, study)
-        metrics |= _bound(columns, native, study)
+        metrics |= _bound(columns, native, relative(columns, native, members, study))
         metrics |= placing(columns, native, members, study)
         found[label] = metrics
     return found
@@ -156,14 +162,20 @@ def _power(columns: Columns, native: Columns, study: FleetStudy) -> Metrics:
     return found
 
 
-def relative(columns: Columns, native: Columns, study: FleetStudy) -> Values:
+def relative(
+    columns: Columns, native: Columns, members: list[dict[str, Any]], study: FleetStudy
+) -> Values:
     """The bounded statistic of each server over its limit: above 1 the bound is broken."""
-    name = "latency_us_p99" if study.study.of_p99 else "latency_us_mean"
-    return columns[name] / study.study.held_to.limit(native[name])
+    groups = np.array([member["group"] for member in members])
+    ratios = np.full(len(groups), np.nan)
+    for text, names in study.bounds.items():
+        bound, those = Bound.parse(text), np.isin(groups, names)
+        name = "latency_us_p99" if bound.statistic == "p99" else "latency_us_mean"
+        ratios[those] = columns[name][those] / bound.limit(native[name][those])
+    return ratios
 
 
-def _bound(columns: Columns, native: Columns, study: FleetStudy) -> Metrics:
-    ratios = relative(columns, native, study)
+def _bound(columns: Columns, native: Columns, ratios: Values) -> Metrics:
     known = ratios[np.isfinite(ratios)]
     unknown = float(len(ratios) - len(known))
     told: Metrics = {"servers_bound_unknown": (unknown, "1")} if unknown else {}
@@ -214,10 +226,9 @@ def placing(
     }
 
 
-def breakers(policy: Policy, study: FleetStudy) -> list[tuple[int, float]]:
+def breakers(policy: Policy) -> list[tuple[int, float]]:
     """Numbers of servers over the bound with how far, the farthest first."""
-    ratios = relative(policy.columns, policy.native, study)
-    over = [(at, float(ratio)) for at, ratio in enumerate(ratios) if ratio > 1]
+    over = [(at, float(ratio)) for at, ratio in enumerate(policy.bound_ratio) if ratio > 1]
     return sorted(over, key=lambda item: -item[1])
 
 

@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from wattio.kinds.fleet import summary
 from wattio.kinds.fleet.schema import FleetStudy
 from wattio.kinds.fleet.summary import Policy
 from wattio.report import plots, rankings
@@ -29,6 +28,11 @@ def of_fleet(found: list[Policy], study: FleetStudy, members: list[dict[str, Any
     if not found:
         return []
     return [savings(found), saving_by_load(found, members), bound(found, study)]
+
+
+def _of_limit(study: FleetStudy) -> str:
+    own = f" ({study.bounds_told})" if len(study.bounds) == 1 else ""
+    return f"latency over its limit{own}"
 
 
 def contest(found: list[Policy]) -> rankings.Contest:
@@ -123,8 +127,7 @@ def bound(found: list[Policy], study: FleetStudy) -> Drawn:
     table: Table = [["policy", "share_of_servers", "ratio_to_limit"]]
     curves: list[tuple[Values, Values]] = []
     for policy in found:
-        ratios = summary.relative(policy.columns, policy.native, study)
-        ratios = np.sort(ratios[np.isfinite(ratios)])
+        ratios = np.sort(policy.bound_ratio[np.isfinite(policy.bound_ratio)])
         shares = np.arange(1, len(ratios) + 1) / max(len(ratios), 1)
         curves.append((ratios, shares))
         rows = zip(shares.tolist(), ratios.tolist(), strict=True)
@@ -145,7 +148,7 @@ def bound(found: list[Policy], study: FleetStudy) -> Drawn:
             fontsize=8.5,
         )
         axis.set_ylim(0, 101)
-        axis.set_xlabel(f"latency over its limit ({study.study.bound})")
+        axis.set_xlabel(_of_limit(study))
         axis.set_ylabel("servers at or below (%)")
         plots.legend(drawn, _handles(found), width)
         return drawn
@@ -176,8 +179,7 @@ def _bound_panels(
         return ()
     most = max(float(line[2][-1]) for line in lines)
     over = [plots.Band("over the limit", "#a40e26", 0.1, [(1.0, most)])] if most > 1 else []
-    x_label = f"latency over its limit ({study.study.bound})"
-    return (plots.panel(x_label, "servers at or below (%)", lines, bands=over),)
+    return (plots.panel(_of_limit(study), "servers at or below (%)", lines, bands=over),)
 
 
 def _strokes(found: list[Policy]) -> list[plots.Stroke]:

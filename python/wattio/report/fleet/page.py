@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from wattio.kinds.fleet import summary
 from wattio.kinds.fleet.folder import COLUMNS, FleetFolder
-from wattio.kinds.fleet.schema import FleetStudy
+from wattio.kinds.fleet.schema import FleetStudy, GroupEntry
 from wattio.kinds.fleet.summary import Policy
 from wattio.report.fleet import figures
 from wattio.report.page import (
@@ -55,11 +55,10 @@ def make(path: Path, target: Path) -> Path:
         *_placing_section(compared, study),
         _made(folder, found, study),
     ]
-    days = study.study.duration / 86400
     note = (
         "Every number here is calculated: each server is run as a fluid, by rates and queueing"
-        f" formulas, under the very law that would govern it, for {whole(days)}"
-        f" day{'s' * (days != 1)} from a {head.first_day.capitalize()} on. Intervals (95 %)"
+        f" formulas, under the very law that would govern it, for"
+        f" {span(head.duration)} from a {head.first_day.capitalize()} on. Intervals (95 %)"
         " are Student's t over the servers, of a saving the paired t of the logarithm of the ratio"
         " to native: how much another fleet drawn in the same way would differ. They"
         " hold nothing of what the descriptions of the servers or the loads may have wrong."
@@ -71,7 +70,7 @@ def make(path: Path, target: Path) -> Path:
         f"What a fleet of {whole(study.servers)} servers would save",
         [Text(headline(best(found), study), "headline", small), Text(note, "note")],
         sections,
-        {"policies": _metrics(found), "servers": _servers(found, study, members)},
+        {"policies": _metrics(found), "servers": _servers(found, members)},
     )
     return write(target, page)
 
@@ -81,6 +80,12 @@ def whole(value: float | None) -> str:
     if value is None or value >= 1000:
         return number(value)
     return f"{value:g}"
+
+
+def span(value_s: float) -> str:
+    """A time in days where it is whole ones, else in hours."""
+    value, unit = (value_s / 86400, "day") if value_s % 86400 == 0 else (value_s / 3600, "hour")
+    return f"{number(value) if value % 1 else whole(value)} {unit}{'s' * (value != 1)}"
 
 
 def best(found: list[Policy]) -> Policy | None:
@@ -105,14 +110,16 @@ def headline(policy: Policy | None, study: FleetStudy) -> str:
     over = int(policy.get("servers_over_bound") or 0)
     share = bracketed(percent(abs(saving), 1), policy.sound)
     change = f"save {share}" if saving >= 0 else f"cost {share} more"
+    one = len(study.bounds) == 1
+    bound = f"its bound ({study.bounds_told})" if one else "the bound of its group"
     if over == 0:
-        kept = f"and keep its bound ({study.study.bound}) on every server"
+        kept = f"and keep {bound} on every server"
         if _unknown(policy):
             kept += " whose latency is known"
     elif over == 1:
-        kept = f"and break its bound ({study.study.bound}) on one server"
+        kept = f"and break {bound} on one server"
     else:
-        kept = f"and break its bound ({study.study.bound}) on {whole(over)} servers"
+        kept = f"and break {bound} on {whole(over)} servers"
     interval = f"95 % interval {percent(low, 1)} to {percent(high, 1)}"
     watts, euro = _unit(policy, "saving_w", "W"), _unit(policy, "saving_eur_year", "EUR")
     tonnes = _unit(policy, "saving_co2_t_year", "t")
@@ -210,10 +217,10 @@ def _servers_section(
 ) -> Section:
     blocks: list[Block] = gallery(figures.of_fleet(found, study, members))
     for policy in found:
-        ratios = summary.relative(policy.columns, policy.native, study)
         rows = []
         for at in summary.worthwhile(policy):
-            native_w, ratio = float(policy.native["power_w_mean"][at]), float(ratios[at])
+            native_w = float(policy.native["power_w_mean"][at])
+            ratio = float(policy.bound_ratio[at])
             saved_w = float(policy.saved_w[at])
             cells = [number(native_w), number(saved_w), percent(saved_w / native_w, 1)]
             over = Cell(_times(ratio), look="broken" if ratio > 1 else "")
@@ -232,10 +239,14 @@ def _servers_section(
 
 
 def _over_section(found: list[Policy], study: FleetStudy, members: list[dict[str, Any]]) -> Section:
-    text = f"The bound is “{study.study.bound}”, over the whole run, against the same server under"
-    blocks: list[Block] = [Text(f"{text} native.", "note")]
+    if len(study.bounds) == 1:
+        text = f"The bound is “{study.bounds_told}”"
+    else:
+        text = f"The bounds are {study.bounds_told}"
+    text += ", over the whole run, against the same server under native."
+    blocks: list[Block] = [Text(text, "note")]
     for policy in found:
-        label, over = policy.run.condition, summary.breakers(policy, study)
+        label, over = policy.run.condition, summary.breakers(policy)
         blocks.append(Heading(f"{label}: {whole(len(over))} of {whole(study.servers)} servers"))
         rows = [
             [*_server(at, members), Cell(_times(ratio), look="broken")]
@@ -303,7 +314,7 @@ def _made(folder: FleetFolder, found: list[Policy], study: FleetStudy) -> Sectio
     processor = machine["processor"] or "unknown processor"
     entries = [
         ("Command", command + f", version {machine['wattio']}"),
-        ("Groups", lines([f"{g.name}: {whole(g.count)} of {g.server}" for g in study.group])),
+        ("Groups", lines([_group(group, study) for group in study.group])),
         ("Policies", lines(policies)),
         ("Seed", str(study.study.seed)),
         ("Machine", f"{processor}, {machine['cores']} cores, {machine['kernel']}"),
@@ -318,6 +329,11 @@ def _made(folder: FleetFolder, found: list[Policy], study: FleetStudy) -> Sectio
     )
 
 
+def _group(group: GroupEntry, study: FleetStudy) -> str:
+    told = f"{group.name}: {whole(group.count)} of {group.server}"
+    return told if len(study.bounds) == 1 else f"{told}, {study.bound_of(group.name)}"
+
+
 def _metrics(found: list[Policy]) -> Table:
     """Every metric of the fleet, policy by policy."""
     rows: Table = [["policy", "metric", "value", "unit"]]
@@ -328,14 +344,13 @@ def _metrics(found: list[Policy]) -> Table:
     return rows
 
 
-def _servers(found: list[Policy], study: FleetStudy, members: list[dict[str, Any]]) -> Table:
+def _servers(found: list[Policy], members: list[dict[str, Any]]) -> Table:
     """Every server under every policy."""
     rows: Table = [["server", "group", "policy", "saved_w", "bound_ratio", *COLUMNS]]
     for policy in found:
-        ratios = summary.relative(policy.columns, policy.native, study)
         for at, member in enumerate(members):
             values = [float(policy.columns[name][at]) for name in COLUMNS]
             head = [at, member["group"], policy.run.condition, float(policy.saved_w[at])]
-            cells = [float(ratios[at]), *values]
+            cells = [float(policy.bound_ratio[at]), *values]
             rows.append([*head, *("" if np.isnan(cell) else cell for cell in cells)])
     return rows
