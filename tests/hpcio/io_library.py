@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from wattio.hpcio import library
+from wattio.hpcio.inspection import inspect
 
 PREFIX = library.prefix()
 """What the package carries: `make build` builds it."""
@@ -54,6 +55,8 @@ _ARGUMENTS = {
 }
 
 Array = NDArray[Any]
+Configure = Callable[..., Path]
+"""Writes a configuration with these keys."""
 
 
 class Failed(Exception):  # noqa: N818 (what a call says)
@@ -211,3 +214,11 @@ def child(code: str, *arguments: object, quiet: bool = False) -> subprocess.Pope
     line = [sys.executable, "-c", begin + code, *map(str, arguments)]
     told = subprocess.DEVNULL if quiet else None
     return subprocess.Popen(line, text=True, stdout=subprocess.PIPE, stderr=told, env=environment)
+
+
+def found(output: Path) -> dict[int, list[str]]:
+    """What is wrong with each dump, by its step; those that are not whole are told so, too."""
+    return {
+        dump.step: [*dump.problems, *([] if dump.whole else ["partial"])]
+        for dump in inspect(output)
+    }
