@@ -169,7 +169,6 @@ def kept_busy(cpus: set[int]) -> Iterator[None]:
 
 def test_cores_that_others_keep_busy_are_no_saving(tmp_path: Path, group: Path, rate: Path) -> None:
     """They counted as idle, and a saving was told where every core was in use."""
-    assumed = tomllib.loads(ASSUMED_POWER_MODEL.read_text())
     place = Place(tmp_path, configuration(group, rate, HALF))
     with start("run", place) as daemon:
         place.wait_until(lambda status: status["counts"]["knob_writes"] > 0)
@@ -179,9 +178,31 @@ def test_cores_that_others_keep_busy_are_no_saving(tmp_path: Path, group: Path, 
             place.wait_for_windows(windows + WINDOWS_WATCHED)
             power = place.status()["power"]
         assert daemon.send(signal.SIGTERM).end() == 0, daemon.log
-    saved_w = power["estimated_full_speed_w"] - power["estimated_w"]
-    idle_w = assumed["core"]["watts"] + assumed["core_frequency"]["watts"]
-    assert saved_w < 0.5 * idle_w * len(left)
+    assert saved_w(power) < 0.5 * idle_w() * len(left)
+
+
+def test_shadow_mode_knows_who_else_is_busy(tmp_path: Path, group: Path, rate: Path) -> None:
+    """Cores that would be left to others counted as idle."""
+    place = Place(tmp_path, configuration(group, rate, HALF))
+    with start("observe", place) as daemon:
+        place.wait_until(lambda status: status["power"]["estimated_w"] is not None)
+        left = len(ALL) - len(ALL) // 2
+        with kept_busy(set(ALL)):
+            place.wait_until(lambda status: saved_w(status["power"]) < 0.5 * idle_w() * left)
+        assert daemon.send(signal.SIGTERM).end() == 0, daemon.log
+
+
+def saved_w(power: dict[str, Any]) -> float:
+    """By the estimate, in the last window; all of it where there is none."""
+    if power["estimated_w"] is None:
+        return float("inf")
+    return float(power["estimated_full_speed_w"] - power["estimated_w"])
+
+
+def idle_w() -> float:
+    """What a core that idles draws at full speed, by the model."""
+    assumed = tomllib.loads(ASSUMED_POWER_MODEL.read_text())
+    return float(assumed["core"]["watts"] + assumed["core_frequency"]["watts"])
 
 
 def wait_until(reached: Callable[[], bool]) -> None:

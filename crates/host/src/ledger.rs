@@ -173,7 +173,7 @@ impl Ledger {
             let [here, full] = [groups.here, groups.full].map(|setting| {
                 let cores = setting.iter().zip(groups.full).enumerate();
                 let with_others = |(at, (group, full)): (usize, (&GroupObservation, _))| {
-                    beside(*group, full, groups.others.get(at).copied().unwrap_or(0.0))
+                    groups.others.beside(at, *group, full)
                 };
                 self.power(model, cores.map(with_others), rate)
             });
@@ -224,11 +224,19 @@ impl Ledger {
         }
     }
 
-    /// The power by the model of groups of cores under a load; `None` without a model.
+    /// The power by the model of groups of cores under a load, of which so many others do, while all
+    /// are as `full` at full speed; `None` without a model.
     #[must_use]
-    pub fn estimate_w(&self, groups: &[GroupObservation], rate: f64) -> Option<f64> {
-        let alone = groups.iter().map(|group| beside(*group, group, 0.0));
-        self.model.as_ref().map(|model| self.power(model, alone, rate))
+    pub fn estimate_w(
+        &self,
+        groups: &[GroupObservation],
+        full: &[GroupObservation],
+        others: &Others,
+        rate: f64,
+    ) -> Option<f64> {
+        let pairs = groups.iter().zip(full).enumerate();
+        let in_use = pairs.map(|(at, (group, full))| others.beside(at, *group, full));
+        self.model.as_ref().map(|model| self.power(model, in_use, rate))
     }
 
     fn power(&self, model: &PowerModel, groups: impl Iterator<Item = InUse>, rate: f64) -> f64 {
@@ -249,9 +257,20 @@ pub struct Groups<'a> {
     pub here: &'a [GroupObservation],
     /// The same under the same load at full speed.
     pub full: &'a [GroupObservation],
-    /// How many cores others keep busy, of those that each group has left; empty where whoever leaves a
-    /// core leaves it to nobody.
-    pub others: &'a [f64],
+    /// What others do on the groups' cores.
+    pub others: &'a Others,
+}
+
+/// What others do on cores that groups have left, or would have.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Others {
+    /// Nothing: whoever leaves a core leaves it to nobody.
+    Nothing,
+    /// So many cores' worth of work on those that each group has left. It is in no group's use.
+    OnLeft(Vec<f64>),
+    /// So many cores' worth on all cores of each group, which has left none yet: taken to be spread
+    /// evenly, and to stay where it is (an estimate). It is in the groups' use.
+    OnAll(Vec<f64>),
 }
 
 /// Cores of a group that are not idle, whoever uses them.
@@ -262,13 +281,21 @@ struct InUse {
     frequency: Hertz,
 }
 
-/// A group beside others who keep so many cores busy of those that it has at full speed.
-fn beside(group: GroupObservation, full: &GroupObservation, others: f64) -> InUse {
-    let (cores, most) = (f64::from(group.cores), f64::from(full.cores));
-    InUse {
-        cores: (cores + others).min(most.max(cores)),
-        busy: cores * group.utilisation() + others,
-        frequency: group.frequency,
+impl Others {
+    /// A group beside others, of the cores that it has at full speed.
+    fn beside(&self, at: usize, group: GroupObservation, full: &GroupObservation) -> InUse {
+        let (cores, most) = (f64::from(group.cores), f64::from(full.cores));
+        let of = |work: &[f64]| work.get(at).copied().unwrap_or(0.0);
+        let (kept, uncounted) = match self {
+            Self::Nothing => (0.0, 0.0),
+            Self::OnLeft(work) => (of(work), of(work)),
+            Self::OnAll(work) => ((1.0 - cores / most.max(1.0)).max(0.0) * of(work), 0.0),
+        };
+        InUse {
+            cores: (cores + kept).min(most.max(cores)),
+            busy: cores * group.utilisation() + uncounted,
+            frequency: group.frequency,
+        }
     }
 }
 
@@ -293,7 +320,7 @@ mod tests {
     }
 
     fn alone<'a>(here: &'a [GroupObservation], full: &'a [GroupObservation]) -> Groups<'a> {
-        Groups { here, full, others: &[] }
+        Groups { here, full, others: &Others::Nothing }
     }
 
     /// Where others keep the cores busy that a group has left, leaving them saves nothing: this was
@@ -301,19 +328,34 @@ mod tests {
     #[test]
     fn a_core_that_others_keep_busy_saves_nothing() {
         let (few, all) = ([group(2, 0.8, 3e9)], [group(8, 0.2, 3e9)]);
-        let saved_w = |others: &[f64]| {
-            let groups = Groups { others, ..alone(&few, &all) };
+        let saved_w = |others: Others| {
+            let groups = Groups { others: &others, ..alone(&few, &all) };
             let power = ledger().window(Seconds(1.0), 1e3, Some(groups), None);
             power.estimated_full_speed_w.unwrap() - power.estimated_w.unwrap()
         };
-        assert_eq!(saved_w(&[]), saved_w(&[0.0]));
-        assert!(saved_w(&[]) > 0.0);
-        assert!((saved_w(&[3.0]) / saved_w(&[]) - 0.5).abs() < 1e-9, "half of them are idle");
+        let most = saved_w(Others::Nothing);
+        assert!(most > 0.0);
+        assert_eq!(saved_w(Others::OnLeft(vec![0.0])), most);
+        let half = saved_w(Others::OnLeft(vec![3.0]));
+        assert!((half / most - 0.5).abs() < 1e-9, "half of them are idle");
         let busy = [group(8, 0.125, 3e9)];
         let few = [group(1, 1.0, 3e9)];
-        let groups = Groups { here: &few, full: &busy, others: &[7.0] };
+        let groups = Groups { here: &few, full: &busy, others: &Others::OnLeft(vec![7.0]) };
         let power = ledger().window(Seconds(1.0), 1e3, Some(groups), None);
         assert!((power.estimated_full_speed_w.unwrap() - power.estimated_w.unwrap()).abs() < 1e-9);
+    }
+
+    /// Shadow mode took cores for idle that would be left to others who keep them busy.
+    #[test]
+    fn what_others_do_would_stay_on_cores_that_would_be_left() {
+        let (few, all) = ([group(2, 0.8, 3e9)], [group(8, 0.2, 3e9)]);
+        let here_w =
+            |work: f64| ledger().estimate_w(&few, &all, &Others::OnAll(vec![work]), 1e3).unwrap();
+        let full_w = ledger().estimate_w(&all, &all, &Others::OnAll(vec![1.6]), 1e3).unwrap();
+        let saved = |work: f64| (full_w - here_w(work)) / (full_w - here_w(0.0));
+        // The work is the same whoever does it: only the cores that would idle are fewer.
+        assert!((saved(1.6) - 0.8).abs() < 1e-9, "1.2 of 6 cores stay in use: {}", saved(1.6));
+        assert_eq!(full_w, ledger().estimate_w(&all, &all, &Others::Nothing, 1e3).unwrap());
     }
 
     #[test]

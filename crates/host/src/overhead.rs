@@ -80,10 +80,15 @@ mod tests {
         assert!(before.resident_bytes > 1 << 20);
         own.step(Duration::from_micros(100));
         own.step(Duration::from_micros(300));
-        let filled = vec![1_u8; 64 << 20];
         let after = own.cost();
         assert_eq!(after.step_us_mean, Some(200.0));
-        assert!(after.resident_bytes > before.resident_bytes + (32 << 20), "{}", filled.len());
         assert!(after.cpu_s >= before.cpu_s);
+        // Other tests of this process take memory and free it, though hardly ever each time.
+        let shows = || {
+            let before = own.cost().resident_bytes;
+            let filled = vec![1_u8; 64 << 20];
+            own.cost().resident_bytes > before + (filled.len() as u64) / 2
+        };
+        assert!((0..50).any(|_| shows()));
     }
 }

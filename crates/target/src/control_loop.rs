@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use wattio_control::check_tolerance;
 use wattio_governor::journal::{EventRow, Journal, Stamp, WindowPower, WindowRow};
 use wattio_governor::{Clock, Severity, Stepped};
-use wattio_host::ledger::{Groups, Ledger};
+use wattio_host::ledger::{Groups, Ledger, Others};
 use wattio_host::overhead::Overhead;
 use wattio_host::shadow::{Compared, Measured, Mode, SharedFitter};
 use wattio_law::GroupObservation;
@@ -246,13 +246,15 @@ impl<R: Reactors> Governing<R> {
         let rate = requests as f64 / step.dt.0.max(1e-9);
         let full = self.governed.driver.limits().full_speed();
         let Books { mode, fitter, compared, ledger, .. } = &mut self.books;
-        let groups = here.as_deref().map(|here| Groups { here, full: &all, others: &[] });
+        let groups =
+            here.as_deref().map(|here| Groups { here, full: &all, others: &Others::Nothing });
         let power = ledger.window(step.dt, rate, groups, step.truth.power);
         let window = (&step.truth, step.dt);
         self.loss_predicted = fitter.forecast(window, rate, &full, &step.action, *mode);
         if let Some(compared) = compared {
             let estimate_w = |groups: &[GroupObservation]| {
-                ledger.estimate_w(&drawing(groups, idle_cores_sleep), rate)
+                let drawn = drawing(groups, idle_cores_sleep);
+                ledger.estimate_w(&drawn, &drawn, &Others::Nothing, rate)
             };
             compared.window(clock.now(), &step.truth, estimate_w);
         }

@@ -1,6 +1,6 @@
 //! Builds the parts of a governor on this host from a configuration.
 
-use crate::application::{self, ApplicationParts, GroupInfo};
+use crate::application::{self, ApplicationParts, Beside, GroupInfo};
 use crate::daemon::{Daemon, Mode};
 use thiserror::Error;
 use wattio_governor::{
@@ -19,6 +19,7 @@ use wattio_host::shadow::{Compared, Shadow, SharedFitter};
 use wattio_host::sources::cores_left::CoresLeft;
 use wattio_host::sources::power::MeterConfig;
 use wattio_host::sources::queued;
+use wattio_host::sources::work_beside::{Moved, WorkBeside};
 use wattio_host::stopwatch;
 use wattio_host::{Root, Topology};
 use wattio_law::{DriveSleep, DriverSettings, GroupLimits, Law, Limits};
@@ -280,6 +281,12 @@ impl HostParts {
         })
     }
 
+    /// The groups of an application as they were found.
+    fn groups_of(&self, groups: &[CoreGroup]) -> Vec<Group> {
+        let is_one = |found: &&Group| groups.iter().any(|group| group.cores == found.order);
+        self.groups.iter().filter(is_one).cloned().collect()
+    }
+
     fn limits(&self, groups: &[CoreGroup]) -> Limits {
         let limits = groups.iter().map(|group| group.limits.clone()).collect();
         Limits { drives: self.drives, ..Limits::of(limits) }
@@ -300,7 +307,7 @@ struct Opened<'a> {
     guards: Vec<Box<dyn Guard>>,
     fitter: SharedFitter,
     ledger: Ledger,
-    cores_left: Option<CoresLeft>,
+    beside: Beside,
     compared: Option<Compared>,
 }
 
@@ -344,10 +351,10 @@ impl<'a> Opened<'a> {
             _ => None,
         };
         let meter_name = power.as_ref().map(|power| power.name().to_owned());
-        let leaves_cores = config.knobs.iter().any(|knob| LEAVING_KNOBS.contains(&knob.name()));
-        let cores_left = (leaves_cores && host.mode == Mode::Run && model.is_some()).then(|| {
-            CoresLeft::new(groups.iter().map(|group| group.cores.clone()).collect(), root)
-        });
+        let beside = match model {
+            Some(_) => beside(&config.knobs, host.mode, &host.groups_of(groups), root),
+            None => Beside::Nobody,
+        };
         Ok(Self {
             application,
             mode: host.mode,
@@ -361,7 +368,7 @@ impl<'a> Opened<'a> {
             guards: guards(config, root),
             fitter,
             ledger: Ledger::new(model, meter_name, frequencies_max).priced(config.power.price),
-            cores_left,
+            beside,
             compared,
         })
     }
@@ -416,7 +423,7 @@ impl<'a> Opened<'a> {
             governor: Governor::new(parts, around.clock.now()),
             fitter: self.fitter,
             ledger: self.ledger,
-            cores_left: self.cores_left,
+            beside: self.beside,
             compared: self.compared,
             journal: None,
         };
@@ -425,6 +432,26 @@ impl<'a> Opened<'a> {
             application.tell(Severity::Warning, group, around.clock.utc_ns());
         }
         application
+    }
+}
+
+/// Who may be busy on cores that these groups leave, or would, without being theirs: only where they are
+/// left to others, and not taken off.
+fn beside(knobs: &[KnobConfig], mode: Mode, groups: &[Group], root: &Root) -> Beside {
+    let has = |name: &str| knobs.iter().any(|knob| knob.name() == name);
+    if !LEAVING_KNOBS.iter().any(|name| has(name)) {
+        return Beside::Nobody;
+    }
+    match mode {
+        Mode::Run => {
+            let cores = groups.iter().map(|group| group.order.clone()).collect();
+            Beside::Left(CoresLeft::new(cores, root))
+        }
+        Mode::Observe if has("cpu.online") => Beside::Nobody,
+        Mode::Observe => {
+            let moved = Moved { cgroups: has("cpu.cpuset"), processes: has("cpu.affinity") };
+            Beside::Before(WorkBeside::new(groups, moved, root))
+        }
     }
 }
 

@@ -12,6 +12,10 @@ pub use stat::{Stat, parse as parse_stat};
 use crate::Root;
 use std::os::unix::fs::DirEntryExt;
 use wattio_governor::Cpus;
+use wattio_units::Seconds;
+
+/// The unit of times in `/proc`, on all machines.
+pub const TICK: Seconds = Seconds(0.01);
 
 /// A process or one of its threads, identified for good.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

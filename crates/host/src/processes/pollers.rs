@@ -4,13 +4,11 @@
 //! server itself. Between two looks a poller ran in user mode nearly all the time and hardly ever
 //! yielded its core. Sources: `proc_pid_stat(5)`, `proc_pid_status(5)`.
 
-use super::{pids, threads};
+use super::{TICK, pids, threads};
 use crate::Root;
 use std::collections::BTreeMap;
 use wattio_units::Seconds;
 
-/// The unit of times in `/proc`, on all machines.
-const TICK: Seconds = Seconds(0.01);
 /// From this share of the time in user mode on.
 const SHARE_MIN: f64 = 0.9;
 /// At most this many waits a second: a thread that computes for its requests waits for each of

@@ -12,6 +12,8 @@ pub struct Stat {
     pub parent: u32,
     /// When it started, in clock ticks since boot: with the number it identifies it for good.
     pub start: u64,
+    /// Processor time that it took, with all its threads, in ticks of 10 ms ([`super::TICK`]).
+    pub ticks: u64,
     /// Whether it ended and only waits for its parent to notice.
     pub ended: bool,
     /// Whether a signal stopped it (SIGSTOP, SIGTSTP); not whether a debugger did.
@@ -28,14 +30,16 @@ pub fn parse(text: &str) -> Option<Stat> {
     // The name is in parentheses and may itself hold blanks and parentheses.
     let (_, rest) = text.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
-    // Counted from 1 in the manual, state is 3, ppid 4, flags 9, starttime 22.
+    // Counted from 1 in the manual, state is 3, ppid 4, flags 9, utime 14, stime 15, starttime 22.
     let state = fields.next()?;
     let parent = fields.next()?.parse().ok()?;
     let flags: u64 = fields.nth(4)?.parse().ok()?;
-    let start = fields.nth(12)?.parse().ok()?;
+    let (user, system): (u64, u64) = (fields.nth(4)?.parse().ok()?, fields.next()?.parse().ok()?);
+    let start = fields.nth(6)?.parse().ok()?;
     Some(Stat {
         parent,
         start,
+        ticks: user.saturating_add(system),
         ended: matches!(state, "Z" | "X" | "x"),
         stopped: state == "T",
         fixed: flags & NO_SETAFFINITY != 0,
@@ -52,7 +56,7 @@ mod tests {
     fn a_name_may_hold_anything() {
         let text = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 0 0 0 3 4 0 0 20 0 7 0 5678 1000 2 3";
         let stat = parse(text).unwrap();
-        assert_eq!((stat.parent, stat.start), (1, 5678));
+        assert_eq!((stat.parent, stat.start, stat.ticks), (1, 5678, 7));
         assert!(!stat.ended && !stat.stopped && !stat.fixed && !stat.kernel);
         assert!(parse(&text.replace(" S ", " T ")).unwrap().stopped);
     }

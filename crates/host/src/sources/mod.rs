@@ -29,6 +29,7 @@ pub mod spdk;
 mod tally;
 pub mod tracepoint;
 mod unix_socket;
+pub mod work_beside;
 mod worker;
 
 use crate::{Root, stopwatch};

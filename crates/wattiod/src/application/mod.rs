@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use wattio_control::check_tolerance;
 use wattio_governor::journal::{Journal, Stamp, WindowPower, WindowRow};
 use wattio_governor::{Clock, Governor, Restored, Severity, SnapshotError, Stepped};
-use wattio_host::ledger::{Groups, Ledger};
+use wattio_host::ledger::{Groups, Ledger, Others};
 use wattio_host::overhead::Overhead;
 use wattio_host::shadow::{Compared, Measured, SharedFitter};
 use wattio_host::sources::cores_left::CoresLeft;
+use wattio_host::sources::work_beside::WorkBeside;
 use wattio_law::{Action, BoundAccount, DriveAction, GroupLimits, GroupObservation, Statistic};
 
 /// A group as shown in the status.
@@ -25,6 +26,16 @@ pub struct GroupInfo {
     pub limits: GroupLimits,
     /// Whether a knob turns its frequency.
     pub turns_frequency: bool,
+}
+
+/// How it is known what others do on the groups' cores.
+pub enum Beside {
+    /// They do nothing there.
+    Nobody,
+    /// On cores that groups have left.
+    Left(CoresLeft),
+    /// Beside groups that have all their cores, of which they would leave some.
+    Before(WorkBeside),
 }
 
 /// What an application is made of.
@@ -51,8 +62,8 @@ pub struct ApplicationParts {
     pub fitter: SharedFitter,
     /// The energy account.
     pub ledger: Ledger,
-    /// What others do on cores that were left, where they are left to them.
-    pub cores_left: Option<CoresLeft>,
+    /// What others do on the groups' cores.
+    pub beside: Beside,
     /// Another law in shadow mode.
     pub compared: Option<Compared>,
     /// Where windows are kept.
@@ -322,7 +333,9 @@ impl Application {
         }
         let ApplicationParts { compared, ledger, .. } = &mut self.parts;
         if let Some(compared) = compared {
-            let estimate_w = |groups: &[GroupObservation]| ledger.estimate_w(groups, rate);
+            let estimate_w = |groups: &[GroupObservation]| {
+                ledger.estimate_w(groups, &step.truth.groups, others.as_ref()?, rate)
+            };
             compared.window(clock.now(), &step.truth, estimate_w);
         }
         self.stepped_utc_ns = clock.utc_ns();
@@ -384,11 +397,16 @@ impl Application {
         }
     }
 
-    /// How many cores others keep busy of those that each group has left; `None` if nobody knows.
-    fn others(&mut self, step: &Stepped) -> Option<Vec<f64>> {
-        let Some(left) = &mut self.parts.cores_left else { return Some(Vec::new()) };
-        let stayed: Vec<u32> = step.truth.groups.iter().map(|group| group.cores).collect();
-        left.busy(&stayed).ok()
+    /// What others do on the groups' cores; `None` if nobody knows.
+    fn others(&mut self, step: &Stepped) -> Option<Others> {
+        match &mut self.parts.beside {
+            Beside::Nobody => Some(Others::Nothing),
+            Beside::Left(left) => {
+                let stayed: Vec<u32> = step.truth.groups.iter().map(|group| group.cores).collect();
+                left.busy(&stayed).ok().map(Others::OnLeft)
+            }
+            Beside::Before(work) => work.busy(step.dt).ok().map(Others::OnAll),
+        }
     }
 
     /// Learns from windows at full speed, and predicts what the setting in force costs.
