@@ -78,6 +78,8 @@ pub struct Application {
     events: VecDeque<EventStatus>,
     last: Option<Stepped>,
     power: WindowPower,
+    /// Why nobody knows what others do on the groups' cores.
+    others_unknown: Option<String>,
     loss_predicted: Option<f64>,
     latency_us_p99: Option<f64>,
     stepped_utc_ns: u64,
@@ -117,6 +119,7 @@ impl Application {
             events: VecDeque::new(),
             last: None,
             power: WindowPower::default(),
+            others_unknown: None,
             loss_predicted: None,
             latency_us_p99: None,
             stepped_utc_ns: clock.utc_ns(),
@@ -399,14 +402,16 @@ impl Application {
 
     /// What others do on the groups' cores; `None` if nobody knows.
     fn others(&mut self, step: &Stepped) -> Option<Others> {
-        match &mut self.parts.beside {
-            Beside::Nobody => Some(Others::Nothing),
+        let others = match &mut self.parts.beside {
+            Beside::Nobody => Ok(Others::Nothing),
             Beside::Left(left) => {
                 let stayed: Vec<u32> = step.truth.groups.iter().map(|group| group.cores).collect();
-                left.busy(&stayed).ok().map(Others::OnLeft)
+                left.busy(&stayed).map(Others::OnLeft)
             }
-            Beside::Before(work) => work.busy(step.dt).ok().map(Others::OnAll),
-        }
+            Beside::Before(work) => work.busy(step.dt).map(Others::OnAll),
+        };
+        self.others_unknown = others.as_ref().err().map(ToString::to_string);
+        others.ok()
     }
 
     /// Learns from windows at full speed, and predicts what the setting in force costs.

@@ -99,7 +99,7 @@ impl Application {
             Mode::Run => (foreign > 0)
                 .then(|| format!("somebody else changed {foreign} of the places that were set")),
         };
-        let status = self.parts.ledger.status(why);
+        let status = self.parts.ledger.status(why.or_else(|| self.others_unknown.clone()));
         let meter_trouble = self.parts.governor.power_trouble().map(str::to_owned);
         match self.parts.nothing_to_set.clone() {
             // A saving of 0.0 W would pass for what was found.
