@@ -27,8 +27,10 @@ use wattio_units::Seconds;
 /// How far a driver may round a frequency or a power.
 pub(super) const ROUNDING_TOLERANCE: f64 = 0.01;
 
-/// How long a frequency may take to be in force.
+/// How long frequencies may take to be in force, all together, while a loop waits for them.
 pub(super) const SETTLES_WITHIN: Seconds = Seconds(0.1);
+/// The same at a restore, which nothing waits for: told to have failed only where it has.
+pub(super) const RESTORED_WITHIN: Seconds = Seconds(1.0);
 /// When to look first; the pause doubles after each look.
 const SETTLES_AGAIN_AFTER: Seconds = Seconds(100e-6);
 
@@ -144,7 +146,7 @@ pub(super) fn settle(
     if Form::of(path) != Form::Frequency || check(path).is_err() {
         return;
     }
-    let (mut wait, mut left) = (SETTLES_AGAIN_AFTER, SETTLES_WITHIN);
+    let (mut wait, mut left) = (SETTLES_AGAIN_AFTER, RESTORED_WITHIN);
     let in_force = |found: String| {
         rounded(path, value, found.trim()) || is_limited(root, path, value, found.trim())
     };
@@ -281,6 +283,9 @@ mod tests {
             }
         });
         assert_eq!(naps, 3, "no longer than it takes");
+        let mut slept = Duration::ZERO;
+        settle(&root, path, "2600000", &Budget::default(), |span| slept += span);
+        assert!((slept.as_secs_f64() - RESTORED_WITHIN.0).abs() < 1e-6, "it never does");
     }
 
     /// The kernel takes the file away with its processor and brings both back: what was saved of it

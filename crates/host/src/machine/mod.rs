@@ -282,7 +282,8 @@ impl Machine for LinuxMachine {
     }
 
     fn share_time(&mut self, shared: bool) {
-        self.settling.set(Some(file::SETTLES_WITHIN));
+        let patience = if shared { file::SETTLES_WITHIN } else { file::RESTORED_WITHIN };
+        self.settling.set(Some(patience));
         let longest = self.commands.timeout().0.max(self.drives.timeout().0);
         self.budget.set(shared.then_some(Seconds(longest)));
     }
