@@ -99,6 +99,12 @@ pub enum OpenError {
         "each device was used without the other, and both have changed; open one of them alone"
     )]
     SplitBrain,
+    /// A device holds what the volume was some time ago.
+    #[error(
+        "{0} is out of date: it is an old copy, or the other device went on without it; opening the \
+         volume without it must be asked for"
+    )]
+    Old(DeviceName),
     /// A device is missing, and nobody said that this is all right.
     #[error(
         "the volume has {devices} devices and {given} of those in sync are here; \

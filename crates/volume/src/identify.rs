@@ -105,6 +105,15 @@ impl Found {
     fn name(&self) -> DeviceName {
         DeviceName::of(self.place, &*self.disk)
     }
+
+    /// Whether it was there when the newest superblock was written. A crash keeps a device from one
+    /// superblock at most, for the next one is not begun before all devices have it; of an earlier
+    /// version, a slot that is lost since may have held one more. What lacks more than that is a copy
+    /// from an earlier time, or was replaced meanwhile: its map and its data are old.
+    fn keeps_up_with(&self, newest: &Superblock) -> bool {
+        let may_have_had_one = !self.superblock.is_in_both_slots && self.slots.has_lost();
+        newest.number - self.superblock.number <= 1 + u64::from(may_have_had_one)
+    }
 }
 
 /// Which disks hold a volume, and what they say of it.
@@ -163,15 +172,22 @@ pub(crate) fn identify(
     let mut best = newest(&found)?;
     let devices = best.roles.len();
     let places = places(&found, devices)?;
-    let counts = |superblock: &Superblock| {
+    let is_in_sync = |superblock: &Superblock| {
         best.roles.get(usize::from(superblock.device)) == Some(&DeviceRole::InSync)
     };
+    let counts = |one: &Found| is_in_sync(&one.superblock) && one.keeps_up_with(&best);
     // One that does not count, and says of the newest one that this does not count.
     let says_otherwise = |superblock: &Superblock| {
         superblock.roles.get(usize::from(best.device)) == Some(&DeviceRole::Out)
     };
-    if found.iter().any(|one| !counts(&one.superblock) && says_otherwise(&one.superblock)) {
+    if found.iter().any(|one| !counts(one) && says_otherwise(&one.superblock)) {
         return Err(OpenError::SplitBrain);
+    }
+    let is_old = |one: &&Found| is_in_sync(&one.superblock) && !one.keeps_up_with(&best);
+    if let Some(old) = found.iter().find(is_old)
+        && !options.accept_missing
+    {
+        return Err(OpenError::Old(old.name()));
     }
     let mut condition = Condition {
         newest: best.clone(),
@@ -182,7 +198,7 @@ pub(crate) fn identify(
     };
     let mut disks: Disks = std::iter::repeat_with(|| None).take(devices).collect();
     let in_sync = best.roles.iter().filter(|&&role| role == DeviceRole::InSync).count();
-    for one in found.into_iter().filter(|one| counts(&one.superblock)) {
+    for one in found.into_iter().filter(counts) {
         let is_known = best.is_in_both_slots || one.slots.is_new();
         // Of one with an older superblock the lost slot held no more than the one that counts.
         if one.slots.has_lost() && one.superblock.number == best.number {

@@ -285,6 +285,56 @@ fn two_devices_that_went_on_without_each_other_are_refused() {
     assert!(matches!(error(&world.disks, &OPTIONS), OpenError::SplitBrain));
 }
 
+/// A device that had been replaced and filled again came back beside the other one: the volume was
+/// opened with its map, and what had been durable since was gone from both.
+#[test]
+fn an_old_device_beside_one_that_went_on_does_not_count() {
+    let strict = OpenOptions { accept_missing: false, ..OPTIONS };
+    for device in [0, 1] {
+        let mut world = world(2);
+        world.write_now(5);
+        world.close_now();
+        let old = world.disks[device].copy();
+        world.reopen();
+        (5..8).for_each(|lba| world.write_now(lba));
+        world.close_now();
+        let mut disks = world.disks.clone();
+        disks[device] = old.clone();
+        let before: Vec<SimDisk> = disks.iter().map(SimDisk::copy).collect();
+        let looked = check(boxed(&disks), &strict, |_, _| ()).map(|_| ());
+        let resized = resize(boxed(&disks), 3000, &strict).map(|_| ());
+        for refused in [looked, resized, Err(error(&disks, &strict))] {
+            let refused = refused.expect_err("one of them is old").to_string();
+            assert!(refused.starts_with(&format!("device {device} is out of date")), "{refused}");
+        }
+        assert!(disks.iter().zip(&before).all(|(now, before)| now.holds_what(before)));
+        let looked = check(boxed(&disks), &OPTIONS, |_, _| ()).expect("the other one is enough");
+        assert_eq!((looked.recovery.devices_out, looked.damaged_blocks), (1, 0));
+        let opened = open(boxed(&disks), &OPTIONS).expect("the other one has everything");
+        assert_eq!(opened.volume.roles()[device], DeviceRole::Out);
+        assert!(opened.disks[device].is_none() && opened.places[device] == Some(device));
+        world.disks = disks;
+        world.volume = opened.volume;
+        (5..8).for_each(|lba| assert!(world.read_now(lba, 1).expect("it")[0] != [0; BLOCK]));
+    }
+}
+
+/// The same where the old device had been used alone meanwhile: each has what the other one lacks.
+#[test]
+fn an_old_device_that_was_used_alone_is_refused_beside_the_one_that_went_on() {
+    let mut world = world(2);
+    world.close_now();
+    let old = world.disks[0].copy();
+    let alone = open(boxed(std::slice::from_ref(&old)), &OPTIONS).expect("one is enough");
+    assert_eq!(alone.recovery.devices_out, 1);
+    for _ in 0..3 {
+        world.reopen();
+        world.close_now();
+    }
+    let disks = [old, world.disks[1].clone()];
+    assert!(matches!(error(&disks, &OPTIONS), OpenError::SplitBrain));
+}
+
 /// A copy that was made with the disk's bytes was taken for the disk, and served instead of it.
 #[test]
 fn a_disk_beside_a_copy_of_it_is_refused_and_neither_is_written() {

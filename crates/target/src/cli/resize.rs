@@ -46,6 +46,10 @@ impl Resize {
                     "{error}: name both, or if one is gone, serve the volume once with \
                      accept_missing = true"
                 ),
+                CreateError::Volume(OpenError::Old(_)) => anyhow::anyhow!(
+                    "{error}: serve the volume once with accept_missing = true, which fills that \
+                     device from the other one"
+                ),
                 error => of_sizes(error),
             })?;
         let bytes = |count: u64| Bytes(count as f64);

@@ -314,7 +314,7 @@ impl Serve {
 /// Whether a device of a volume is not there, and nobody said that this is all right.
 fn is_half(error: &anyhow::Error) -> bool {
     let Some(ServerError::Volume { error, .. }) = error.downcast_ref() else { return false };
-    matches!(error, OpenError::Missing { .. })
+    matches!(error, OpenError::Missing { .. } | OpenError::Old(_))
 }
 
 /// Where the page's address is in use: what to change is the option, as there is no configuration.
