@@ -1,6 +1,6 @@
 //! What the commands of programs print to stdout.
 
-use crate::log::printable;
+use crate::log::{printable, tell};
 use clap::Command;
 use clap_complete::Shell;
 use std::io::{self, Write};
@@ -33,7 +33,7 @@ pub fn complete(shell: Shell, command: &mut Command) -> ExitCode {
 }
 
 fn unwritable(error: &io::Error) -> ! {
-    eprintln!("cannot write to standard output: {}", plain(error));
+    tell(&format!("cannot write to standard output: {}\n", plain(error)));
     std::process::exit(1);
 }
 

@@ -1,7 +1,8 @@
 //! Log lines for people: names chosen by others cannot send control sequences to a terminal or pass
 //! for another line, and a service manager gets each line's priority.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wattio_files::plain;
@@ -26,7 +27,13 @@ pub fn log(program: &str, priority: Priority, message: &str) {
         Priority::Warning => "warning: ",
         Priority::Error => "error: ",
     };
-    eprint!("{}", lines(program, word, priority, message, *JOURNAL));
+    tell(&lines(program, word, priority, message, *JOURNAL));
+}
+
+/// Prints to stderr. Where that cannot be written (a file system that is full, a pipe that nobody reads),
+/// the text is lost and the program goes on, for there is nobody to tell.
+pub fn tell(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 static VERBOSE: AtomicBool = AtomicBool::new(false);
@@ -51,7 +58,7 @@ pub fn detail(program: &str, message: impl FnOnce() -> String) {
 
 /// Why a command failed: an error, printed without saying that it is one.
 pub fn complain(program: &str, message: &str) {
-    eprint!("{}", lines(program, "", Priority::Error, message, *JOURNAL));
+    tell(&lines(program, "", Priority::Error, message, *JOURNAL));
 }
 
 static JOURNAL: LazyLock<bool> = LazyLock::new(is_journal);

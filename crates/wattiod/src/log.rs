@@ -4,7 +4,7 @@ use crate::control::Wattiod;
 use wattio_governor::Severity;
 use wattio_service::Program;
 use wattio_service::log::Priority;
-pub use wattio_service::log::{printable_line, tell_details, tells_details};
+pub use wattio_service::log::{printable_line, tell, tell_details, tells_details};
 
 /// A line for the log.
 pub fn log(severity: Severity, message: &str) {

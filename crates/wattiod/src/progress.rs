@@ -1,7 +1,7 @@
 //! The progress line on a terminal.
 
 use crate::daemon::Daemon;
-use crate::log::{printable_line, tells_details};
+use crate::log::{printable_line, tell, tells_details};
 use std::time::Duration;
 use wattio_governor::Clock;
 use wattio_host::clock::HostClock;
@@ -29,13 +29,13 @@ impl Progress {
         self.shown_at = Some(now);
         let left = until.map(|until| format!(", {} s left", until.saturating_sub(now).as_secs()));
         let line = printable_line(&crate::status_text::one_line(&daemon.status(clock)));
-        eprint!("\r\x1b[K{line}{}", left.unwrap_or_default());
+        tell(&format!("\r\x1b[K{line}{}", left.unwrap_or_default()));
     }
 
     /// Makes place for a line of the log.
     pub fn clear(&self) {
         if self.shown_at.is_some() {
-            eprint!("\r\x1b[K");
+            tell("\r\x1b[K");
         }
     }
 }

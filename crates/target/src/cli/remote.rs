@@ -209,8 +209,8 @@ fn of_reactor(reactor: &ReactorStatus) -> String {
 
 fn of_volume(volume: &VolumeStatus) -> String {
     let rounded = |bytes: u64| {
-        let mebibytes = (bytes as f64 / f64::from(1 << 20)).round();
-        Bytes(mebibytes * f64::from(1 << 20)).to_string()
+        let unit = f64::from(if bytes < 1 << 20 { 1 << 10 } else { 1 << 20 });
+        Bytes((bytes as f64 / unit).round() * unit).to_string()
     };
     let is_compressed = volume.compression != Compression::None.name();
     let room = rounded(volume.capacity_bytes);
@@ -350,6 +350,19 @@ mod tests {
             "a recovery would replay 0 B; no checkpoint since it was opened; opened in 0.00 s";
         assert!(page.contains(recovery));
         assert_eq!(page.matches("name").count(), 18, "{page}");
+    }
+
+    /// A volume of 100 KiB had "0 B of 0 B".
+    #[test]
+    fn a_small_volume_has_a_size() {
+        let capacity_bytes = 32 << 20;
+        let of = |live_bytes, size_bytes| {
+            let sizes =
+                VolumeStatus { live_bytes, size_bytes, capacity_bytes, ..VolumeStatus::default() };
+            of_volume(&sizes)
+        };
+        assert!(of(4096, 100 << 10).contains(": 4 KiB of 100 KiB, "), "{}", of(4096, 100 << 10));
+        assert!(of(5_300_000, 16 << 20).contains(": 5 MiB of 16 MiB, "));
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod handover;
 mod input;
 mod output;
 mod routes;
+mod turned_away;
 
 use crate::latency::Latencies;
 use crate::log::{Priority, log};
@@ -29,6 +30,7 @@ use slab::Slab;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use turned_away::TurnedAway;
 use wattio_nbd::{Command, Errno, Exports, Handshake, Span, TlsPolicy};
 use wattio_pages::Recycler;
 use wattio_ring::{Back, Completion, Ring};
@@ -94,6 +96,7 @@ pub struct Normal {
     zeros: Zeros,
     is_stopping: bool,
     counters: LaneCounters,
+    turned_away: TurnedAway,
     latencies: Latencies,
     published: Arc<Published>,
     ages: Ages,
@@ -128,6 +131,7 @@ impl Normal {
             zeros: Zeros::default(),
             is_stopping: false,
             counters: LaneCounters::default(),
+            turned_away: TurnedAway::default(),
             latencies: Latencies::default(),
             published,
             ages: Ages::default(),
@@ -184,8 +188,7 @@ impl Normal {
             return;
         }
         if self.connections.len() >= CONNECTIONS_MAX {
-            let message = format!("a client is turned away: {CONNECTIONS_MAX} are connected");
-            return log(Priority::Warning, &message);
+            return self.tell_turned_away(&format!("{CONNECTIONS_MAX} are connected"));
         }
         let handle = match ring.add(socket) {
             Ok(handle) => handle,
@@ -331,7 +334,13 @@ impl Normal {
     fn turn_away(&mut self, index: usize, reason: &str) {
         self.connections[index].ending = Ending::Finish;
         self.counters.broken_connections += 1;
-        log(Priority::Warning, &format!("a client is turned away: {reason}"));
+        self.tell_turned_away(reason);
+    }
+
+    fn tell_turned_away(&mut self, reason: &str) {
+        if let Some(line) = self.turned_away.line(reason, self.came) {
+            log(Priority::Warning, &line);
+        }
     }
 
     fn request(

@@ -56,6 +56,20 @@ fn a_damaged_volume_is_one_whoever_reads_what_is_printed() {
     assert_eq!(code(full.into()), Some(1));
 }
 
+/// A target whose log was on a full file system panicked at its next line, and so did every command.
+#[test]
+fn what_finds_no_room_on_stderr_is_lost_and_nothing_else_is() {
+    let code = |errors: Stdio| {
+        let status = check(Path::new("/nowhere/volume")).stderr(errors).status();
+        status.unwrap().code()
+    };
+    let (nobody, closed) = std::io::pipe().unwrap();
+    drop(nobody);
+    assert_eq!(code(closed.into()), Some(2));
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    assert_eq!(code(full.into()), Some(2));
+}
+
 #[test]
 fn a_closed_pipe_fails_no_command_and_a_full_disk_does() {
     let Some(mut target) = Target::start(1) else { return };

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use wattio_host::Root;
 use wattio_host::lock::Lock;
 use wattiod::assembly::BadInput;
-use wattiod::log::{complain, printable_line};
+use wattiod::log::{complain, printable_line, tell};
 use wattiod::proposal::propose;
 
 /// A proposal.
@@ -58,7 +58,8 @@ impl Init {
         let config = proposal.config.as_deref();
         if !self.json {
             // stdout is for the configuration.
-            proposal.findings.iter().for_each(|finding| eprintln!("{}", finding.line()));
+            let findings = proposal.findings.iter();
+            findings.for_each(|finding| tell(&format!("{}\n", finding.line())));
         }
         if let (Some(path), Some(config)) = (&self.out, config) {
             write(path, config, self.force)?;
