@@ -30,8 +30,8 @@ pub fn log(program: &str, priority: Priority, message: &str) {
     tell(&lines(program, word, priority, message, *JOURNAL));
 }
 
-/// Prints to stderr. Where that cannot be written (a file system that is full, a pipe that nobody reads),
-/// the text is lost and the program goes on, for there is nobody to tell.
+/// Prints to stderr. Where that cannot be written (a file system that is full, a pipe that nobody
+/// reads), the text is lost and the program goes on, for there is nobody to tell.
 pub fn tell(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }

@@ -299,7 +299,7 @@ fn an_old_device_beside_one_that_went_on_does_not_count() {
         (5..8).for_each(|lba| world.write_now(lba));
         world.close_now();
         let mut disks = world.disks.clone();
-        disks[device] = old.clone();
+        disks[device] = old;
         let before: Vec<SimDisk> = disks.iter().map(SimDisk::copy).collect();
         let looked = check(boxed(&disks), &strict, |_, _| ()).map(|_| ());
         let resized = resize(boxed(&disks), 3000, &strict).map(|_| ());

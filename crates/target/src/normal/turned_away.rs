@@ -1,5 +1,5 @@
-//! What the log says of clients that are turned away. Whoever can connect can cause such a line as often
-//! as he likes, so only a few are written.
+//! What the log says of clients that are turned away. Whoever can connect can cause such a line as
+//! often as he likes, so only a few are written.
 
 use std::time::{Duration, Instant};
 
