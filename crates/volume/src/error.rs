@@ -101,8 +101,8 @@ pub enum OpenError {
     SplitBrain,
     /// A device holds what the volume was some time ago.
     #[error(
-        "{0} is out of date: it is an old copy, or the other device went on without it; opening the \
-         volume without it must be asked for"
+        "{0} is out of date: it is an old copy, or the other device went on without it; opening \
+         the volume without it must be asked for"
     )]
     Old(DeviceName),
     /// A device is missing, and nobody said that this is all right.

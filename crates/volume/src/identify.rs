@@ -108,8 +108,8 @@ impl Found {
 
     /// Whether it was there when the newest superblock was written. A crash keeps a device from one
     /// superblock at most, for the next one is not begun before all devices have it; of an earlier
-    /// version, a slot that is lost since may have held one more. What lacks more than that is a copy
-    /// from an earlier time, or was replaced meanwhile: its map and its data are old.
+    /// version, a slot that is lost since may have held one more. What lacks more than that is a
+    /// copy from an earlier time, or was replaced meanwhile: its map and its data are old.
     fn keeps_up_with(&self, newest: &Superblock) -> bool {
         let may_have_had_one = !self.superblock.is_in_both_slots && self.slots.has_lost();
         newest.number - self.superblock.number <= 1 + u64::from(may_have_had_one)

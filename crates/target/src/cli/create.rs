@@ -23,8 +23,8 @@ pub struct Create {
     /// A file or block device; a second one mirrors it.
     #[arg(required = true, num_args = 1..=2)]
     path: Vec<PathBuf>,
-    /// The size that clients see, such as 10GiB; `resize` makes it up to four times as large. Default:
-    /// as much as the device holds.
+    /// The size that clients see, such as 10GiB; `resize` makes it up to four times as large.
+    /// Default: as much as the device holds.
     #[arg(long, value_parser = bytes)]
     size: Option<u64>,
     /// The unit in which space is used and garbage-collected: 64 KiB to 32 MiB.

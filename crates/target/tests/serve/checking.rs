@@ -56,7 +56,7 @@ fn a_damaged_volume_is_one_whoever_reads_what_is_printed() {
     assert_eq!(code(full.into()), Some(1));
 }
 
-/// A target whose log was on a full file system panicked at its next line, and so did every command.
+/// A target whose log was on a full file system panicked at its next line, as did every command.
 #[test]
 fn what_finds_no_room_on_stderr_is_lost_and_nothing_else_is() {
     let code = |errors: Stdio| {
