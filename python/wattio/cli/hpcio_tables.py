@@ -11,6 +11,7 @@ from rich.table import Table
 
 from wattio.analysis.cores import Spent
 from wattio.cli import output
+from wattio.files.plain import plain
 from wattio.files.whole import write_whole
 from wattio.kinds.measurement.one_run import Energy, Metered
 from wattio.workloads.hpcio import Options
@@ -126,7 +127,7 @@ def _rows(run: Metered[Report]) -> Iterator[tuple[str, str]]:
     drain = f"{number(1e3 * report.drain_s)} ms of it after the last step"
     yield "wall time", f"{number(report.seconds)} s, {drain}"
     yield "step", _spread(report.step_s)
-    yield "dumps", f"{report.dumps} of {report.dump_bytes / 1e6:,.3g} MB"
+    yield "dumps", f"{report.dumps} of {plain(report.dump_bytes / 1e6)} MB"
     if report.dumps:
         yield "blocked by a dump", _spread(report.blocked_s)
         yield "buffer", f"{account.stalls} stalls, {account.drops} dumps dropped"

@@ -18,6 +18,7 @@ from wattio.cli.resumable import resumable
 from wattio.cli.run_start import Start
 from wattio.errors import InputError
 from wattio.files.document import Document
+from wattio.files.plain import plain
 from wattio.kinds.measurement import execute, preflight
 from wattio.kinds.measurement.folder import MeasurementFolder
 from wattio.kinds.measurement.overrides import Asked, located_name
@@ -322,7 +323,7 @@ def _told(row: Row, name: str, unit: str = "") -> str:
     text = f"{output.number(found.mean)} {unit}".rstrip()
     if found.deviation is None or not found.mean:
         return text
-    return f"{text} ±{100 * found.deviation / abs(found.mean):.2g}%"
+    return f"{text} ±{plain(100 * found.deviation / abs(found.mean), 2)}%"
 
 
 def row_json(row: Row) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from wattio.analysis.ranged import RangedTest, compared
 from wattio.analysis.statistics import Interval, RatioTest, holm
 from wattio.errors import InputError
 from wattio.files.document import nearest
+from wattio.files.plain import plain
 from wattio.results.folder import ResultFolder
 from wattio.results.runs import Recorded
 from wattio.results.summary import Estimate, last_attempts
@@ -295,7 +296,7 @@ def _detectable(within: Sequence[Ratio]) -> str:
 
 def share(size: float) -> str:
     """A difference that would be seen, in words."""
-    return f"{100 * size:.2g} %" if size < _TOLD_MAX else f"{_TOLD_MAX} times or more"
+    return f"{plain(100 * size, 2)} %" if size < _TOLD_MAX else f"{_TOLD_MAX} times or more"
 
 
 def _word(ratio: Ratio) -> str:
@@ -317,7 +318,7 @@ def several(groups: int) -> str:
     if groups < 2:
         return ""
     text = f"Each of these {groups} comparisons is held to {LEVEL:g} by itself: if nothing differed"
-    return f"{text}, up to {LEVEL * groups:.2g} of them would still be said to."
+    return f"{text}, up to {plain(LEVEL * groups, 2)} of them would still be said to."
 
 
 def ends(interval: Interval | None, absent: str) -> str:

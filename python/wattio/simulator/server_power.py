@@ -29,6 +29,7 @@ from wattio import _core
 from wattio.errors import InputError
 from wattio.files import toml_text
 from wattio.files.document import text_of
+from wattio.files.plain import plain
 
 _TERMS = ("core", "core_frequency", "busy", "busy_frequency")
 _ABOVE = 1.001
@@ -93,10 +94,12 @@ def apply(server: str, model: Path) -> Applied:
 def sentences(facts: dict[str, Any]) -> list[str]:
     """What was taken of a model and what was not, for people; `facts` are those of `apply`."""
     cores = facts["cores"]
-    running = f"{cores['running_w']:.3g} W + {cores['running_frequency_w']:.3g} W at full frequency"
-    lines = [f"core power of {facts['file']} ({facts['name']}): running {running}"]
+    running = f"{plain(cores['running_w'])} W + {plain(cores['running_frequency_w'])} W"
+    lines = [
+        f"core power of {facts['file']} ({facts['name']}): running {running} at full frequency"
+    ]
     if "idle_w" in cores:
-        lines[0] += f", idle {cores['idle_w']:.3g} W + {cores['idle_frequency_w']:.3g} W"
+        lines[0] += f", idle {plain(cores['idle_w'])} W + {plain(cores['idle_frequency_w'])} W"
     else:
         lines[0] += ", idle the same, since the cores poll"
     if facts["not_measured"]:
@@ -112,8 +115,8 @@ def sentences(facts: dict[str, Any]) -> list[str]:
         )
     lines.append(
         "kept of the description: the drives and the rest; the model cannot tell one from the other"
-        f" (its rest {facts['rest_w']:.3g} W and {facts['io_w']:.3g} W for 1000 I/Os a second are"
-        " not used)"
+        f" (its rest {plain(facts['rest_w'])} W and {plain(facts['io_w'])} W for 1000 I/Os a second"
+        " are not used)"
     )
     return lines
 

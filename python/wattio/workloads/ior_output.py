@@ -11,6 +11,7 @@ from datetime import UTC, datetime, tzinfo
 
 from wattio.clock import utc_ns_of
 from wattio.errors import ResultError
+from wattio.files.plain import plain
 from wattio.workloads import ior_json, ior_text
 from wattio.workloads.imported import Imported
 from wattio.workloads.ior_text import Row, Run
@@ -111,8 +112,8 @@ def _operation(
     if start is not None and end is not None and row.seconds is not None:
         within_s = (end - start) / _NS + _STAMP_S
         doubts.append(
-            f"its stamps are whole seconds, of the whole run: its {row.seconds:.3g} s lie somewhere"
-            f" within {within_s:.3g} s"
+            f"its stamps are whole seconds, of the whole run: its {plain(row.seconds)} s lie"
+            f" somewhere within {plain(within_s)} s"
         )
     return Operation(
         operation=row.access,

@@ -22,6 +22,7 @@ from pydantic import Field
 from wattio.clock import Instant, Span
 from wattio.errors import HostError, ResultError, WorkloadFailed
 from wattio.files.document import Strict
+from wattio.files.plain import plain
 from wattio.workloads import invocation, mpi_find, phases, processes
 from wattio.workloads.launchers import LOCAL, Job
 from wattio.workloads.phases import TimedLine
@@ -135,15 +136,15 @@ def phase(
     )
     if held or own is None:
         return whole, (
-            f"its output does not say when it worked: {work_s:.3g} s lie somewhere within the"
-            f" {whole.seconds:.3g} s with its launcher's start, and energy is that of all of it"
+            f"its output does not say when it worked: {plain(work_s)} s lie somewhere within the"
+            f" {plain(whole.seconds)} s with its launcher's start, and energy is that of all of it"
         )
     if own.seconds < work_s:
         own = replace(own, start=before(own.end, work_s))
     if len(known) == len(operations) and work_s < (1 - UNTOLD_SHARE) * own.seconds:
         return own, (
-            f"its operations took {work_s:.3g} s of the {own.seconds:.3g} s from its first to its"
-            " last: energy is that of all of it"
+            f"its operations took {plain(work_s)} s of the {plain(own.seconds)} s from its first to"
+            " its last: energy is that of all of it"
         )
     return own, ""
 

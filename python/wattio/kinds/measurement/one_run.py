@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from wattio.analysis.cores import Spent
 from wattio.clock import Span
 from wattio.errors import InputError
+from wattio.files.plain import plain
 from wattio.kinds.measurement import core_time, system_status
 from wattio.kinds.measurement.schema import MeterEntry
 from wattio.kinds.measurement.verdicts import Watched
@@ -142,6 +143,6 @@ def _energy(
         low, energy_j, high = (sum(part[at] for part in parts.values()) for at in range(3))
         range_j = (low, high)
     if energy_j is None:
-        troubles.append(f"no sample within {span.seconds:.3g} s")
+        troubles.append(f"no sample within {plain(span.seconds)} s")
     power_w = energy_j / span.seconds if energy_j is not None and span.seconds > 0 else None
     return Energy(facts, energy_j, power_w, tuple(troubles), range_j)

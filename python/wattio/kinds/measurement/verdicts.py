@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from wattio.analysis import power
 from wattio.clock import Span
+from wattio.files.plain import plain
 from wattio.kinds.measurement.record import Record
 from wattio.kinds.measurement.schema import MeterEntry, Rules
 from wattio.meters.meter import Facts
@@ -151,21 +152,21 @@ def of_record(record: Record, operations: Iterable[Operation], rules: Rules) -> 
         start, end = phase.span.start, phase.span.end
         jump_s = (end.utc_ns - start.utc_ns) / 1e9 - phase.span.seconds
         if abs(jump_s) > rules.clock_jump:
-            text = f"CLOCK: {phase.span.name}: the wall clock jumped by {jump_s:.3g} s"
+            text = f"CLOCK: {phase.span.name}: the wall clock jumped by {plain(jump_s)} s"
             found.append(Verdict("INVALID", text))
     for name, drift in record.hosts.items():
         off_s, drifted_s = drift.off_s, drift.drifted_s
         if off_s > rules.clock_offset:
-            text = f"CLOCKS: {name}: its clock differs from this machine's by {off_s:.3g} s"
+            text = f"CLOCKS: {name}: its clock differs from this machine's by {plain(off_s)} s"
             found.append(Verdict("INVALID", f"{text}; synchronize both by NTP"))
         if drifted_s > rules.clock_offset:
-            text = f"CLOCKS: {name}: its clock drifted from ours by {drifted_s:.3g} s"
+            text = f"CLOCKS: {name}: its clock drifted from ours by {plain(drifted_s)} s"
             found.append(Verdict("INVALID", text))
     for name, by_step in {"this machine": record.others, **record.others_at}.items():
         for step, others in by_step.items():
             if others.share > rules.others_share_max:
-                text = f"BUSY: {step}: other processes took {others.core_s:.3g} core-seconds,"
-                text = f"{text} {100 * others.share:.2g} % of {name}'s {others.cores} cores"
+                text = f"BUSY: {step}: other processes took {plain(others.core_s)} core-seconds,"
+                text = f"{text} {plain(100 * others.share, 2)} % of {name}'s {others.cores} cores"
                 found.append(Verdict("WARN", text))
     found += [Verdict("WARN", f"DOUBT: {text}") for text in record.doubts]
     found += [
@@ -204,7 +205,7 @@ def _of_phase(span: Span, meter: Watched, rules: Rules) -> Iterator[Verdict]:
         yield Verdict("INVALID", f"NO_SAMPLES: {where} has no sample")
         return
     if gap_s > rules.gap_intervals * interval_s:
-        text = f"GAP: {where} is silent for {gap_s:.3g} s, but due every {interval_s:.3g} s"
+        text = f"GAP: {where} is silent for {plain(gap_s)} s, but due every {plain(interval_s)} s"
         yield Verdict("INVALID", text)
     missing = power.missing_share(time_s, start_s, end_s, interval_s)
     # One sample is what the ends of a short phase may cost; it is no share of anything.
@@ -212,13 +213,13 @@ def _of_phase(span: Span, meter: Watched, rules: Rules) -> Iterator[Verdict]:
         text = f"MISSING: {where} lacks {100 * missing:.1f} % of its samples"
         yield Verdict("INVALID", text)
     if count == 0 and meter.energy_j(span) is None:
-        text = f"NO_ENERGY: {where} has no sample within {span.seconds:.3g} s"
+        text = f"NO_ENERGY: {where} has no sample within {plain(span.seconds)} s"
         yield Verdict("WARN", f"{text}; its energy would be a guess and is left out")
     jump_s = power.clock_jump(meter.samples.utc_ns, meter.samples.monotonic_ns)
     if jump_s > rules.clock_jump:
-        yield Verdict("INVALID", f"CLOCK: {where}: the wall clock jumped by {jump_s:.3g} s")
+        yield Verdict("INVALID", f"CLOCK: {where}: the wall clock jumped by {plain(jump_s)} s")
     if count < rules.samples_min or count < int(span.seconds):
-        text = f"LOW_N: {where} has {count} samples in {span.seconds:.3g} s"
+        text = f"LOW_N: {where} has {count} samples in {plain(span.seconds)} s"
         yield Verdict("WARN", f"{text}; needed: {rules.samples_min}, and one a second")
 
 
@@ -232,11 +233,12 @@ def _lost(span: Span, meter: Watched, rules: Rules) -> Iterator[Verdict]:
         return
     times = "once" if len(parts_s) == 1 else f"{len(parts_s)} times"
     share = sum(parts_s) / span.seconds if span.seconds > 0 else 1.0
-    text = f"LOST: {span.name}: {meter.entry.shown} was lost {times}, for {sum(parts_s):.3g} s"
+    text = f"LOST: {span.name}: {meter.entry.shown} was lost {times}, for {plain(sum(parts_s))} s"
     if not meter.facts.counts_energy:
         yield Verdict("WARN", text)
         return
-    text = f"{text}; what it counted meanwhile, {100 * share:.2g} % of the phase, is not known"
+    share_told = plain(100 * share, 2)
+    text = f"{text}; what it counted meanwhile, {share_told} % of the phase, is not known"
     yield Verdict("INVALID" if share > rules.missing_share_max else "WARN", text)
 
 
@@ -247,8 +249,8 @@ def _coarse(span: Span, meter: Watched) -> Iterator[Verdict]:
     step_j = meter.facts.resolution_w * meter.facts.period_s
     counted_j = power.energy_counted(meter.time_s, meter.samples.energy_j, *bounds(span))
     if counted_j is not None and step_j > COARSE_SHARE * counted_j:
-        text = f"{meter.entry.shown} counts in steps of {step_j:.3g} J, but the phase has"
-        yield Verdict("WARN", f"COARSE: {span.name}: {text} {counted_j:.3g} J")
+        text = f"{meter.entry.shown} counts in steps of {plain(step_j)} J, but the phase has"
+        yield Verdict("WARN", f"COARSE: {span.name}: {text} {plain(counted_j)} J")
 
 
 def standstills(meter: Watched, rules: Rules, witness: Watched | None) -> Iterator[Still]:
@@ -268,7 +270,7 @@ def standstills(meter: Watched, rules: Rules, witness: Watched | None) -> Iterat
     for start_s, end_s in power.standstills(meter.time_s, samples.power_w, least_s):
         changed_w = _change_w(witness, start_s, end_s)
         if changed_w is not None and changed_w > _resolution_w(meter):
-            what = f"it showed one value while the load changed by about {changed_w:.2g} W"
+            what = f"it showed one value while the load changed by about {plain(changed_w, 2)} W"
             yield start_s, end_s, what
 
 
@@ -277,7 +279,8 @@ def _frozen(span: Span, meter: Watched, stills: Iterable[Still]) -> Iterator[Ver
     begin_s, finish_s = bounds(span)
     for start_s, end_s, what in stills:
         if min(finish_s, end_s) > max(begin_s, start_s + meter.update_s):
-            text = f"FROZEN: {span.name}: {meter.entry.shown}: {what} for {end_s - start_s:.3g} s"
+            still = f"{what} for {plain(end_s - start_s)} s"
+            text = f"FROZEN: {span.name}: {meter.entry.shown}: {still}"
             yield Verdict("INVALID", text)
 
 
