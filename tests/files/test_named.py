@@ -67,6 +67,9 @@ def test_a_pipe_without_a_name_is_read_once() -> None:
         ("name = 5", "5: must be a text"),
         ("is_on = 'yes'", "'yes': must be true or false"),
         ("listed = 5", "5: must be a list: [...]"),
+        ("listed = { x = 1 }", "must be a list of tables: [[listed]] in place of [listed]"),
+        ("some = []", "must have at least 1 item"),
+        ("label = '/'", "'/': allowed are 1 to 8 of a to z, _ -, blanks, beginning with a to z"),
         ("table = 5", "5: must be a table: { key = ... }"),
         ("inner = 5", "5: must be a table: { key = ... }"),
     ],
@@ -82,6 +85,8 @@ def test_a_wrong_value_is_told_in_words(text: str, says: str) -> None:
         name: str = ""
         is_on: bool = False
         listed: list[int] = Field(default_factory=list)
+        some: list[int] = Field(default=[1], min_length=1)
+        label: str = Field(default="", pattern="^[a-z][a-z_ -]{0,7}$")
         table: dict[str, int] = Field(default_factory=dict)
         inner: Inner = Inner()
 

@@ -175,6 +175,10 @@ def test_the_resolved_study_reads_back_as_itself(tmp_path: Path) -> None:
         ('"10 s" }', '"10 s", x = 1 }', "workload[1].options.x: unknown key; allowed: duration"),
         ('name = "cpu.frequency"', 'name = "cpu.freq"', '"cpu.freq" is not a knob'),
         ('"1 GHz", "2 GHz"', "1, 2", "has no unit"),
+        ('"1 GHz", "2 GHz"', '"-1 GHz"', '"-1 GHz": allowed is above 0 Hz'),
+        ('"1 GHz", "2 GHz"', '"1 GHz", "1 GHz"', "knob[1].values: '1 GHz' is listed twice"),
+        ("clients = [1, 2]", "clients = [2, 2]", "study.clients: 2 is listed twice"),
+        ("clients = [1, 2]", "edp_weights = [1, 1]", "study.edp_weights: 1 is listed twice"),
         ("csv:power.csv", "cvs:power.csv", 'meter[1].name: meter "cvs:power.csv": unknown kind'),
         ('role = "beside"', 'role = "total"', '"server" is also covered by pdu'),
         ('device = "switch"', 'device = "swich"', 'no total covers "swich"; did you mean'),
@@ -378,6 +382,25 @@ def test_a_scale_of_wrong_types_is_refused(scale: str, tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(source.text)
     with pytest.raises(InputError, match="must be a table"):
         check_file(tmp_path / "study.toml", NativeSimulator())
+
+
+@pytest.mark.parametrize(
+    ("scale", "message"),
+    [
+        ("study.repetition = 1", "scale.small.study.repetition: unknown key; did you mean"),
+        ("workload.wait.kin = 'idle'", "scale.small.workload.wait.kin: unknown key"),
+        ("knob = [{ name = 'cpu.cores' }]", "knob[1].values: is required"),
+    ],
+)
+def test_a_wrong_key_of_a_scale_is_told_where_it_stands(scale: str, message: str) -> None:
+    """It was told as a key of [study], with the line of that table."""
+    head, _, _ = STUDY.partition("[scale")
+    text = f"{head}[scale.small]\n{scale}\n"
+    line = text.count("\n") if "knob" not in scale else None
+    with pytest.raises(InputError) as refused:
+        schema.from_document(given(text), "small")
+    assert message in str(refused.value)
+    assert line is None or f"study.toml:{line}: " in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -210,6 +210,22 @@ def test_bounds_that_are_none_are_refused(tmp_path: Path, bounds: str, message: 
     assert message in told
 
 
+def test_a_point_that_two_sweeps_have_is_run_once(tmp_path: Path) -> None:
+    """The second one ended the study with what the catalog said of it."""
+    again = '[[sweep]]\npolicy = "PACER"\nsetting = "plf"\nvalues = [0.1, 0.3]\n'
+    twice = 'loads = ["steady", "steady"]\n'
+    found = made(tmp_path, f"{STUDY}{twice}\n{again}")
+    names = [(one.run.condition, one.seed) for one in found.iterations]
+    assert len(names) == len(set(names))
+    assert ("PACER plf=0.3", 1) in names
+
+
+def test_a_point_of_a_sweep_is_not_called_as_a_policy_is(tmp_path: Path) -> None:
+    other = '[[policy]]\nname = "ondemand"\nlabel = "PACER plf=0.1"\n'
+    told = refused(tmp_path, STUDY.replace("[[sweep]]", f"{other}\n[[sweep]]"))
+    assert 'sweep[1].values: "PACER plf=0.1" is the label of a policy' in told
+
+
 def test_a_sweep_of_what_bounds_take_the_place_of_is_refused(tmp_path: Path) -> None:
     text = STUDY.replace("[[policy]]", 'bounds = ["p99 20%"]\n\n[[policy]]', 1)
     told = refused(tmp_path, text)
@@ -264,6 +280,8 @@ def test_repetitions_are_draws_of_their_own(tmp_path: Path) -> None:
             "presure =",
             '/study.toml:10: load[1].presure: unknown key; did you mean "pressure"?',
         ),
+        ("seeds = [1, 2]", "seeds = [1, 1]", "/study.toml:4: study.seeds: 1 is listed twice"),
+        ("[[policy]]", "[policy]", "/study.toml:13: policy: must be a list of tables: [[policy]]"),
         ('"40 s"', "40", "/study.toml:11: load[1].duration: 40 has no unit"),
         ('"40 s"', '"40 parsecs"', "/study.toml:11: load[1].duration: "),
         ('duration = "40 s"', "", "/study.toml:6: load[1]: a pattern has no end"),

@@ -7,6 +7,8 @@ use crate::{Record, TraceError};
 pub struct Excerpt<I> {
     inner: I,
     start_ns: u64,
+    /// The latest record before the start, until one from the start on was found.
+    left_out_ns: Option<u64>,
 }
 
 impl<I: Iterator<Item = Result<Record, TraceError>>> Excerpt<I> {
@@ -18,7 +20,7 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Excerpt<I> {
         if !(0.0..=1e9).contains(&start_s) {
             return Err(TraceError::Setting(format!("start is {start_s} s; 0 to 1e9 are allowed")));
         }
-        Ok(Self { inner, start_ns: (start_s * 1e9).round() as u64 })
+        Ok(Self { inner, start_ns: (start_s * 1e9).round() as u64, left_out_ns: None })
     }
 
     /// The source of the records, for its progress and counts.
@@ -30,11 +32,19 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Excerpt<I> {
 impl<I: Iterator<Item = Result<Record, TraceError>>> Iterator for Excerpt<I> {
     type Item = Result<Record, TraceError>;
 
+    /// The next record; an error where the start is after all of them.
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            match self.inner.next()? {
-                Ok(record) if record.time_ns < self.start_ns => {}
+            let Some(found) = self.inner.next() else {
+                let start_ns = self.start_ns;
+                return self.left_out_ns.take().map(|last_ns| Err(nothing_left(start_ns, last_ns)));
+            };
+            match found {
+                Ok(record) if record.time_ns < self.start_ns => {
+                    self.left_out_ns = Some(record.time_ns);
+                }
                 Ok(record) => {
+                    self.left_out_ns = None;
                     let time_ns = record.time_ns - self.start_ns;
                     return Some(Ok(Record { time_ns, ..record }));
                 }
@@ -42,6 +52,14 @@ impl<I: Iterator<Item = Result<Record, TraceError>>> Iterator for Excerpt<I> {
             }
         }
     }
+}
+
+fn nothing_left(start_ns: u64, last_ns: u64) -> TraceError {
+    TraceError::Setting(format!(
+        "start is {} s, but the last request of the trace comes after {} s",
+        start_ns as f64 / 1e9,
+        last_ns as f64 / 1e9
+    ))
 }
 
 #[cfg(test)]
@@ -60,8 +78,20 @@ mod tests {
         };
         assert_eq!(times(1.0), [0, 2_500_000_000]);
         assert_eq!(times(0.0).len(), 4);
-        assert!(times(4.0).is_empty());
+        assert_eq!(times(3.5), [0]);
         let none: [Result<Record, TraceError>; 0] = [];
         assert!(Excerpt::new(none.into_iter(), f64::NAN).is_err());
+    }
+
+    /// It was an empty trace, and so a simulation of nothing.
+    #[test]
+    fn a_start_after_the_last_request_is_an_error() {
+        let record =
+            |time_ns| Record { time_ns, offset_bytes: 0, bytes: 1, device: 0, kind: Kind::Read };
+        let all = [0, 3_500_000_000].map(|at| Ok(record(at)));
+        let mut excerpt = Excerpt::new(all.into_iter(), 4.0).unwrap();
+        let error = excerpt.next().unwrap().unwrap_err().to_string();
+        assert_eq!(error, "start is 4 s, but the last request of the trace comes after 3.5 s");
+        assert!(excerpt.next().is_none());
     }
 }

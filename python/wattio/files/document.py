@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from wattio.errors import InputError, unusable
 from wattio.files.named import as_text, read_bytes
+from wattio.files.patterns import allowed
 
 Place = tuple[str | int, ...]
 """Where a value stands in a document: keys, and indices of arrays of tables."""
@@ -193,6 +194,11 @@ def _explain(model: type[BaseModel], problem: Mapping[str, Any]) -> str:
         return "unknown key; " + nearest(str(place[-1]), known)
     if kind == "missing":
         return "is required"
+    if kind in ("list_type", "tuple_type") and isinstance(given, dict):
+        name = next((str(part) for part in reversed(place) if isinstance(part, str)), "")
+        return f"must be a list of tables: [[{name}]] in place of [{name}]"
+    if kind == "string_pattern_mismatch" and (told := allowed(problem["ctx"]["pattern"])):
+        return f"{given!r}: {told}"
     if kind == "value_error":
         return str(problem["ctx"]["error"])
     if kind == "finite_number":
@@ -213,6 +219,7 @@ _WORDS = (
     (r"^must be string\b", "must be a text"),
     (r"^must be boolean\b", "must be true or false"),
     (r"^must be (list|array|tuple)\b", "must be a list: [...]"),
+    (r"^(List|Tuple) should (.*) after validation, not \d+$", r"must \2"),
 )
 """What pydantic says, and what the author of a file says."""
 

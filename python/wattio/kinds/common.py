@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeVar
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from wattio.errors import InputError
 from wattio.files.document import Document, Strict, nearest
@@ -13,6 +13,22 @@ from wattio.results.runs import Setting
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+=, -]{0,63}$")]
 Scale = Annotated[float, Field(gt=0, le=1e6)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
+
+Item = TypeVar("Item")
+
+
+def _distinct(values: list[Item]) -> list[Item]:
+    """The list, where nothing is in it twice; true is not 1. Raises ValueError."""
+    seen: set[tuple[bool, Item]] = set()
+    for value in values:
+        if (key := (isinstance(value, bool), value)) in seen:
+            raise ValueError(f"{value!r} is listed twice")
+        seen.add(key)
+    return values
+
+
+Distinct = Annotated[list[Item], AfterValidator(_distinct)]
+"""A list of values that are each run by themselves: none may be in it twice."""
 
 STUDIES = ("simulation", "measurement", "fleet")
 """Kinds of studies that can be run."""

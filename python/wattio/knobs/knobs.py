@@ -33,7 +33,10 @@ def hertz(value: Value) -> float:
     """A frequency of a study. Raises ValueError, InputError."""
     if not isinstance(value, str):
         raise ValueError(f'{value!r} has no unit; write it as text, for example "2.4 GHz"')
-    return parse_quantity(value, "frequency")
+    found = parse_quantity(value, "frequency")
+    if found <= 0:
+        raise ValueError(f'"{value}": allowed is above 0 Hz')
+    return found
 
 
 def _kilohertz(value: Value, _: int) -> str:

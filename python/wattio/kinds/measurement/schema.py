@@ -58,6 +58,7 @@ import copy
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
@@ -67,7 +68,7 @@ from wattio.files.document import Document, Place, Strict, nearest
 from wattio.files.quantity import Seconds, SecondsOrZero, Watts
 from wattio.hosts.host import Access
 from wattio.hosts.names import expand, expand_within
-from wattio.kinds.common import Name
+from wattio.kinds.common import Distinct, Name
 from wattio.kinds.measurement.platform_file import PlatformEntry
 from wattio.knobs.knobs import Value
 
@@ -76,6 +77,8 @@ KIND = "measurement"
 IDLE = "idle"
 """Load of the iterations in which the system is served and nothing is asked of it."""
 
+Clients = Annotated[int, Field(ge=1, le=4096)]
+Weight = Annotated[int, Field(ge=1, le=8)]
 Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$")]
 
 
@@ -87,7 +90,7 @@ class Head(Strict):
     description: str = ""  # printed in the report
     repetitions: int = Field(default=3, ge=1, le=1000)  # iterations of each cell
     # Numbers of clients; a workload may have its own.
-    clients: list[Annotated[int, Field(ge=1, le=4096)]] = Field(default=[1], min_length=1)
+    clients: Distinct[Clients] = Field(default=[1], min_length=1)
     # Within a system, and one system after the other; or repetition by repetition with systems and
     # workloads mixed, each brought up for itself, so that no drift of the machine is for one alone.
     order: Literal["random", "sequential", "interleaved"] = "random"
@@ -104,7 +107,7 @@ class Head(Strict):
     # How often an iteration is repeated that turned out INVALID.
     repeat_invalid: int = Field(default=1, ge=0, le=100)
     # Weights w of the energy-delay products E t^w.
-    edp_weights: list[Annotated[int, Field(ge=1, le=8)]] = Field(default=[1, 2], min_length=1)
+    edp_weights: Distinct[Weight] = Field(default=[1, 2], min_length=1)
     # A file of `wattio peak`, so that results carry their share of the theoretical peak.
     peak: str | None = None
 
@@ -203,7 +206,7 @@ class WorkloadEntry(Strict):
     kind: str | None = None  # which workload; its name where nothing is given
     options: dict[str, Any] = Field(default_factory=dict)  # what this kind of workload takes
     # In place of the study's.
-    clients: list[Annotated[int, Field(ge=1, le=4096)]] | None = Field(default=None, min_length=1)
+    clients: Distinct[Clients] | None = Field(default=None, min_length=1)
     systems: list[str] | None = None  # the systems that it runs on; all where nothing is given
 
     @property
@@ -217,7 +220,7 @@ class KnobEntry(Strict):
 
     name: str  # such as `cpu.frequency`
     # Each is set for iterations of its own.
-    values: list[Value] = Field(min_length=1, max_length=1000)
+    values: Distinct[Value] = Field(min_length=1, max_length=1000)
     # Where: on this machine ("here"), or on hosts. Where there are hosts: on the servers, or where
     # none are named on the clients, if nothing is given.
     on: Literal["here", "clients", "servers"] | None = None
@@ -307,6 +310,31 @@ class MeasurementStudy(Strict):
         return self
 
 
+@dataclass(frozen=True)
+class _ScaledDocument(Document):
+    """A study with the changes of a scale: an error in one of these is told with its place."""
+
+    scale: str
+
+    def told(self, place: Place, message: str) -> str:
+        """A message that names the file, and line and key as they were written."""
+        return super().told(self._written(place), message)
+
+    def _written(self, place: Place) -> Place:
+        """A place below the scale, where the scale gives the value; else the place itself."""
+        inside: Place = ("scale", self.scale, *place)
+        if place[:1] in (("workload",), ("system",)) and len(place) > 1:
+            name = self.content[str(place[0])][place[1]].get("name")
+            inside = ("scale", self.scale, place[0], name, *place[2:])
+        given: Any = self.content
+        for part in inside:
+            try:
+                given = given[part]
+            except (KeyError, IndexError, TypeError):
+                return place
+        return inside
+
+
 def from_document(source: Document, scale: str | None = None) -> MeasurementStudy:
     """Make a study of a TOML document, with the changes of a scale. Raises InputError."""
     study = document.validate(MeasurementStudy, source)
@@ -314,7 +342,8 @@ def from_document(source: Document, scale: str | None = None) -> MeasurementStud
         if scale not in study.scale:
             known = ", ".join(study.scale) or "none"
             raise source.error(("scale",), f'has no scale "{scale}"; allowed: {known}')
-        changed = Document(source.path, source.text, _scaled(source, study.scale[scale], scale))
+        content = _scaled(source, study.scale[scale], scale)
+        changed = _ScaledDocument(source.path, source.text, content, scale)
         study = document.validate(MeasurementStudy, changed)
     meters = [one for entry in study.meter for one in entry.apart()]
     study = study.model_copy(update={"meter": meters})

@@ -141,6 +141,7 @@ def _runs(
             if load in (policy.loads or every):
                 facts = _facts(policy.name, policy.settings, study, bounds[load])
                 yield Run(load, servers[load], policy.shown, policy.settings, facts)
+    swept: set[tuple[str, str]] = set()  # A point that two sweeps have is run once.
     for index, sweep in enumerate(study.sweep):
         base = next(entry for entry in policies if entry.shown == sweep.policy)
         if sweep.setting not in base.settings:
@@ -161,9 +162,15 @@ def _runs(
                 if settings == base.settings and load in (base.loads or every):
                     continue  # The policy itself is this point of the sweep.
                 label = f"{base.shown} {sweep.setting}={value}"
+                if any(entry.shown == label for entry in policies):
+                    message = f'"{label}" is the label of a policy; give that another one'
+                    raise source.error(("sweep", index, "values"), message)
+                if (load, label) in swept:
+                    continue
+                swept.add((load, label))
                 facts = _facts(base.name, settings, study, bounds[load])
-                swept = {"sweep_of": base.shown, "sweep_setting": sweep.setting}
-                yield Run(load, servers[load], label, settings, facts | swept)
+                facts |= {"sweep_of": base.shown, "sweep_setting": sweep.setting}
+                yield Run(load, servers[load], label, settings, facts)
 
 
 def _facts(

@@ -40,7 +40,7 @@ from wattio.errors import InputError
 from wattio.files import document
 from wattio.files.document import Document, Strict, nearest
 from wattio.files.quantity import Seconds, SecondsOrZero
-from wattio.kinds.common import Name, PolicyEntry, Scale, Seed, kind_of
+from wattio.kinds.common import Distinct, Name, PolicyEntry, Scale, Seed, kind_of
 from wattio.kinds.simulation import promises, trace_set
 from wattio.kinds.simulation.trace_set import TraceSetEntry
 from wattio.results.runs import Setting
@@ -57,7 +57,8 @@ class SimulationHead(Strict):
     name: Name  # what results and reports call the study
     kind: Literal["simulation"]  # what kind of study it is
     description: str = ""  # printed in the report
-    seeds: list[Seed] = Field(default=[1], min_length=1)  # every run is repeated under each of them
+    # Every run is repeated under each of them.
+    seeds: Distinct[Seed] = Field(default=[1], min_length=1)
     # A repetition is another draw: it runs under a seed of its own, derived from the given one.
     repetitions: int = Field(default=1, ge=1, le=1000)
     # Span over which latency is averaged, and after which the policy is asked.
@@ -161,7 +162,7 @@ class SweepEntry(Strict):
 
     policy: str  # the label of a policy of this study
     setting: str  # one of its settings
-    values: list[Setting] = Field(min_length=1, max_length=1000)  # each is a run of its own
+    values: Distinct[Setting] = Field(min_length=1, max_length=1000)  # each is a run of its own
     loads: list[str] | None = None  # the loads that it runs under; all where nothing is given
 
 

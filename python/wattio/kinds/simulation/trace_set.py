@@ -32,6 +32,7 @@ from wattio.errors import InputError
 from wattio.files import document, toml_text
 from wattio.files.document import Document, Strict
 from wattio.files.quantity import Seconds
+from wattio.kinds.common import Distinct
 
 _NAME_MAX = 24
 """So much of the name of a trace or a server goes into that of a load."""
@@ -45,9 +46,9 @@ class TraceSetEntry(Strict):
 
     folder: str | None = None  # where they lie; or `wattio run --traces`
     # Each trace is played on each: built in, or the path of a server description.
-    servers: list[str] = Field(min_length=1)
+    servers: Distinct[str] = Field(min_length=1)
     # Each trace is played at each of these times its rate.
-    rate_scales: list[float] = Field(default=[1.0], min_length=1, max_length=100)
+    rate_scales: Distinct[float] = Field(default=[1.0], min_length=1, max_length=100)
     # So many stretches of each trace, evenly spread over it.
     pieces: int = Field(default=1, ge=1, le=100)
     stretch: Seconds = 120.0  # how long each is; a much shorter trace is stretched to it
