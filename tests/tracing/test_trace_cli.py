@@ -43,6 +43,25 @@ def test_info_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
         assert part in shown
 
 
+@pytest.mark.parametrize(
+    ("step_us", "told"),
+    [
+        (1, "mean 2,000,000"),  # 2 requests in 1 us; p50 and max were told as 2.
+        (20_000_000, "p50 0, p95 1, max 1, mean 0.1"),
+        (160_000_000, "mean 0.0125"),  # It was told as 0.0.
+    ],
+)
+def test_rates_are_told_as_far_as_a_trace_has_them(
+    step_us: int, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "two.csv"
+    path.write_text("".join(f"1,R,{at * 4096},4096,{at * step_us}\n" for at in range(2)))
+    assert run("trace", "info", path, "--format", "alibaba") == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if "per second" in line)
+    assert line.split("second")[1].strip().endswith(told)
+    assert ("max" in line) == (step_us > 1_000_000)
+
+
 @pytest.mark.parametrize("form", ["wtrace", "msr", "fio2", "fio3"])
 def test_convert_keeps_the_requests(
     form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

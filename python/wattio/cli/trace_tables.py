@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from wattio.cli import output
+from wattio.files.plain import plain
 
 if TYPE_CHECKING:
     from wattio.simulator.pressure import Pressure
@@ -43,9 +44,11 @@ def _rows(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
         common = (f"{_bytes(one['bytes'])} {_share(one['share'])}" for one in sizes["common"])
         yield "common sizes", ", ".join(common)
     if rate := found["rate_per_s"]:
-        mean = "-" if rate["mean"] is None else f"{rate['mean']:,.1f}"
-        counts = f"p50 {rate['p50']:,}, p95 {rate['p95']:,}, max {rate['max']:,}"
-        yield "requests per second", f"{counts}, mean {mean}"
+        mean = "-" if rate["mean"] is None else plain(rate["mean"])
+        # A trace shorter than a second fills none: what it counts there is no rate.
+        whole = rate["mean"] is None or found["span_s"] >= 1
+        counts = f"p50 {rate['p50']:,}, p95 {rate['p95']:,}, max {rate['max']:,}, " if whole else ""
+        yield "requests per second", f"{counts}mean {mean}"
     gaps = found["idle_gaps"]
     longest = f", longest {_span(gaps['longest_s'])}, {_share(gaps['share'])} of the span"
     yield "idle gaps over 30 s", f"{gaps['count']:,}" + (longest if gaps["count"] else "")
