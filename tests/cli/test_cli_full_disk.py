@@ -23,7 +23,7 @@ from wattio.cli.failures import answer
 from wattio.errors import InputError, ResultError, no_room
 from wattio.kinds.simulation.folder import SimulationFolder
 from wattio.recording import recorder, sampler
-from wattio.results import samples
+from wattio.results import catalog, samples
 from wattio.results.catalog import Catalog
 from wattio.results.plan import Plan
 from wattio.simulator import native as simulator_module
@@ -176,6 +176,23 @@ def test_a_trace_for_which_there_is_no_room_is_a_problem_of_the_machine(
         assert called("trace", "convert", TRACE, str(out)) == 1
         assert capsys.readouterr().err == f"wattio: {out}: {FULL}\n"
         assert not out.exists()
+
+
+def test_a_catalog_on_a_full_disk_is_not_called_unusable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is sound, and `wattio report` said that it was none, by a disk I/O error."""
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorname = "SQLITE_IOERR_SHMSIZE"
+
+    def connect(_: Path) -> None:
+        raise error
+
+    monkeypatch.setattr(catalog, "_connect", connect)
+    with pytest.raises(ResultError) as raised:
+        Catalog(tmp_path / "catalog.sqlite")
+    assert str(raised.value) == f"{tmp_path}/catalog.sqlite: cannot be opened: {FULL}"
+    assert no_room(raised.value)
 
 
 @pytest.mark.parametrize(

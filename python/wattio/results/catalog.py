@@ -8,6 +8,7 @@ lack is said as damage, with the table: what is read here is whole, or raises Re
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sqlite3
@@ -18,7 +19,7 @@ from typing import NoReturn
 
 from pydantic import TypeAdapter
 
-from wattio.errors import ResultError
+from wattio.errors import ResultError, no_room
 from wattio.results import conversion
 from wattio.results.kept import Kept, Shape, checked
 from wattio.results.runs import WHOLE, Metrics, Phase, Recorded, Run, Setting, Verdict
@@ -74,6 +75,10 @@ class Catalog:
         try:
             self._connection = _connect(path)
         except (sqlite3.Error, ValueError) as error:
+            if no_room(error):
+                # Opening a catalog makes the index of its log beside it.
+                full = f"{path}: cannot be opened: {os.strerror(errno.ENOSPC)}"
+                raise ResultError(full) from error
             raise ResultError(f"{path}: is not a usable catalog: {error}") from error
 
     def __enter__(self) -> Catalog:
