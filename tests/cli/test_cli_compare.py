@@ -10,8 +10,10 @@ import pytest
 from governor import governed_fake as fake
 from rich.console import Console
 from wattio import cli
+from wattio.analysis.statistics import Interval, ratio_test
 from wattio.cli import compare
 from wattio.models.runs import RESULT
+from wattio.results import compare as results_compare
 from wattio.results.compare import Ratio
 from wattio.results.summary import Estimate
 
@@ -88,3 +90,17 @@ def test_the_table_has_the_units_that_fit_as_the_page_has() -> None:
     text = shown.getvalue().replace("\N{NO-BREAK SPACE}", " ")
     assert text.count("140 ms") == 2
     assert text.count("2.00 kWh") == 2
+
+
+def test_what_would_be_seen_is_told_once_and_without_powers_of_ten() -> None:
+    """It was "1.1e+02 % (time) to 10 times or more (...)", or the same size twice."""
+    assert results_compare.share(1.1) == "110 %"
+    assert results_compare.ends(Interval(2.0, 0.0023, 1094.3, 0.95), "-") == "0.0023 to 1,094"
+    wide = ratio_test([1.0, 9.0], [9.0, 1.0])
+    of = Estimate("us", (1.0, 9.0), 5.0, 5.7, None)
+    group = [
+        Ratio("a/x", "a/x", "", name, "us", of, of, 1.0, None, 1.0, "t", wide, p=1.0, tests=2)
+        for name in ("latency_us_mean", "latency_us_p99")
+    ]
+    told = results_compare.sentence(group)
+    assert "With 2 runs each, a difference of 10 times or more would have been seen in" in told

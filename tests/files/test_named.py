@@ -96,6 +96,13 @@ def test_a_wrong_value_is_told_in_words(text: str, says: str) -> None:
     assert str(raised.value) == f"a.toml:1: {key}: {says}"
 
 
+def test_known_names_do_not_run_into_each_other() -> None:
+    """Runs of measurements are called like "seq/disk, 1 client"."""
+    told = document.nearest("seq/disk", ["seq/disk, 1 client", "idle"])
+    assert told.endswith('allowed: "seq/disk, 1 client", "idle"')
+    assert document.nearest("x", ["a", "b"]) == "allowed: a, b"
+
+
 def test_what_is_no_parquet_file_is_told_in_words(tmp_path: Path) -> None:
     for content in (b"x", b"x" * 100):
         path = tmp_path / "a.parquet"

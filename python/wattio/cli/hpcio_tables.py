@@ -131,7 +131,7 @@ def _rows(run: Metered[Report]) -> Iterator[tuple[str, str]]:
     if report.dumps:
         yield "blocked by a dump", _spread(report.blocked_s)
         yield "buffer", f"{account.stalls} stalls, {account.drops} dumps dropped"
-        yield "written", f"{account.bytes / 1e6:,.4g} MB in {account.files} files"
+        yield "written", f"{plain(account.bytes / 1e6, 4)} MB in {account.files} files"
     cpu = f"{number(report.cpu_s_computing)} s computing, {number(report.cpu_s_writing)} s writing"
     yield "processor time", cpu
     if run.spent is not None:

@@ -10,6 +10,7 @@ from rich.table import Table
 from wattio.cli import output
 from wattio.cli.output_path import writable
 from wattio.errors import InputError
+from wattio.files.plain import plain
 from wattio.results.folder import kind_of
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ def _table(joined: Joined, names: list[str]) -> Table:
             if ratio is None:
                 compared += [output.ABSENT] * 3
                 continue
-            compared.append(f"{ratio.ratio:.4g}")
+            compared.append(plain(ratio.ratio, 4))
             compared.append(ends(ratio.interval, output.ABSENT))
             compared.append(p_value(ratio.p, output.ABSENT))
         name = f"{line.metric} (estimated)" if line.estimated else line.metric

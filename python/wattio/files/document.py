@@ -182,7 +182,9 @@ def nearest(word: str, known: Sequence[str]) -> str:
     """The end of a message about an unknown word: the nearest known one, and all of them."""
     close = difflib.get_close_matches(word, known, n=1)
     hint = f'did you mean "{close[0]}"? ' if close else ""
-    return f"{hint}allowed: {', '.join(known)}"
+    # Names with commas of their own would run into each other.
+    shown = [f'"{one}"' for one in known] if any("," in one for one in known) else known
+    return f"{hint}allowed: {', '.join(shown)}"
 
 
 def _explain(model: type[BaseModel], problem: Mapping[str, Any]) -> str:

@@ -8,5 +8,5 @@ _LARGE = 1e15
 
 def plain(value: float, digits: int = 3) -> str:
     """A number to so many significant digits, or all before the point: 0.0123, 43.8, 1,364."""
-    text = f"{value:.{digits}g}"
+    text = f"{value:,.{digits}g}"
     return f"{value:,.0f}" if "e+" in text and abs(value) < _LARGE else text

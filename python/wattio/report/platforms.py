@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from wattio.files.plain import plain
 from wattio.kinds.measurement.platform import Platform
 from wattio.kinds.measurement.platforms import Comparison, Joined, Line, headline
 from wattio.kinds.measurement.schema import IDLE
@@ -154,4 +155,4 @@ def _over_least(line: Line) -> str:
 def _compared(ratio: Ratio | None) -> list[str]:
     if ratio is None:
         return [DASH] * 3
-    return [f"{ratio.ratio:.4g}", ends(ratio.interval, DASH), p_value(ratio.p, DASH)]
+    return [plain(ratio.ratio, 4), ends(ratio.interval, DASH), p_value(ratio.p, DASH)]

@@ -290,6 +290,8 @@ def _detectable(within: Sequence[Ratio]) -> str:
     counts = sorted({part.n for ratio in within for part in (ratio.first, ratio.second)})
     runs = " or ".join(map(str, counts)) + f" {within[0].sample}s"
     told = [f"{share(size)} ({word})" for size, word in dict.fromkeys((sizes[0], sizes[-1]))]
+    if len(told) > 1 and share(sizes[0][0]) == share(sizes[-1][0]):
+        told = [share(sizes[0][0])]
     text = f" With {runs} each, a difference of {' to '.join(told)} would have been seen"
     return f"{text} in {100 * POWER:.0f} % of cases."
 
@@ -325,9 +327,7 @@ def ends(interval: Interval | None, absent: str) -> str:
     """An interval of a ratio, in words; a text where there is none."""
     if interval is None:
         return absent
-    low, high = (
-        f"{end:.4f}" if end < 1e3 else f"{end:.3g}" for end in (interval.low, interval.high)
-    )
+    low, high = (f"{end:.4f}" if end < 1e3 else plain(end) for end in (interval.low, interval.high))
     return f"{low} to {high}"
 
 

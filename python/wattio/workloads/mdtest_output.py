@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from wattio.errors import ResultError
+from wattio.files.plain import plain
 from wattio.workloads.imported import Imported
 from wattio.workloads.workload import Operation
 
@@ -100,8 +101,8 @@ class Rates:
             )
         if self.is_mean and self.most - self.least > SPREAD_DOUBTFUL * self.mean:
             yield (
-                f"a mean of rates from {self.least:,.4g} to {self.most:,.4g}: operations over the"
-                " time of all of them are fewer, and mdtest does not report how many"
+                f"a mean of rates from {plain(self.least, 4)} to {plain(self.most, 4)}: operations"
+                " over the time of all of them are fewer, and mdtest does not report how many"
             )
 
 
