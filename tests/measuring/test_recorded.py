@@ -315,6 +315,23 @@ def test_a_line_that_cannot_be_read_is_told(
     assert "whole" in found.out
 
 
+def test_what_was_logged_twice_counts_once(
+    logged: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The energy was right; the samples and their mean were not."""
+    assert called("wh.csv", "--json") == 0
+    once = json.loads(capsys.readouterr().out)
+    assert once["repeated_lines"] == {}
+    head, *rows = (logged / "wh.csv").read_text().splitlines()
+    (logged / "wh.csv").write_text("\n".join([head, *rows, *rows[50:90], ""]))
+    assert called("wh.csv", "--json") == 0
+    twice = json.loads(capsys.readouterr().out)
+    assert twice["phases"] == once["phases"]
+    assert twice["repeated_lines"] == {"wh": 40}
+    assert called("wh.csv") == 0
+    assert "wh: 40 lines have the time of another, of which" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -82,14 +83,16 @@ def energy(
     except ValueError as error:
         raise InputError(f"--phases-zone: {error}") from None
     channels, bad = _channels(power)
+    repeated = {label: one.repeated for label, one in channels.items() if one.repeated}
     asked = phase_file.read(phases, zone) if phases else recorded.phases_within(channels)
     found = recorded.evaluate(channels, asked, ends)
     if as_json:
         absolute = next(iter(channels.values())).absolute
         told = [_as_json(one, absolute) for one in found]
-        output.print_json({"ends": ends, "phases": told, "unreadable_lines": bad})
+        lines = {"unreadable_lines": bad, "repeated_lines": repeated}
+        output.print_json({"ends": ends, "phases": told, **lines})
     else:
-        _show(found, bad)
+        _show(found, bad, repeated)
     return 1 if any(one.verdict == "INVALID" for one in found) else 0
 
 
@@ -164,7 +167,7 @@ def _stamp(utc_ns: int) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest_ns:09}Z"
 
 
-def _show(found: list[Evaluated], bad: list[str]) -> None:
+def _show(found: list[Evaluated], bad: list[str], repeated: Mapping[str, int]) -> None:
     table = Table(box=None)
     for column in ("phase", "channel", "s", "J", "W", "least", "most", "samples", "there", ""):
         table.add_column(column, justify="left" if column in ("phase", "channel", "") else "right")
@@ -201,3 +204,6 @@ def _show(found: list[Evaluated], bad: list[str]) -> None:
         if len(bad) == 1:
             text = f"wattio: one line could not be read: {bad[0]}"
         output.note(text)
+    for label, count in repeated.items():
+        have = "one line has" if count == 1 else f"{count} lines have"
+        output.note(f"wattio: {label}: {have} the time of another, of which the first counts")

@@ -29,13 +29,15 @@ class Channel:
     """What a file has of one meter, on the file's own clock: both stamps are the same.
 
     `absolute` says that it counts from 1970; `marks` are the stretches that the program which wrote
-    it gave a name, each with the times of its first and last sample in ns.
+    it gave a name, each with the times of its first and last sample in ns. Of rows with one time
+    the first is a sample; `repeated` is how many others there were.
     """
 
     facts: Facts
     samples: Samples
     absolute: bool = True
     marks: tuple[tuple[str, int, int], ...] = ()
+    repeated: int = 0
 
 
 def channels(name: str) -> tuple[dict[str | None, Channel], list[str]]:
@@ -79,14 +81,17 @@ def _channel(parts: Name, rows: list[Row]) -> Channel:
     if len({row.absolute for row in rows}) > 1:
         raise parts.error("some times count from 1970, others from an arbitrary start")
     rows = sorted(rows, key=lambda row: row.time_ns)
-    conversion = Conversion(Instant(0, 0))
-    samples = Samples.of([conversion.of(row) for row in rows])
     marks = []
     for mark, own in groupby(rows, key=lambda row: row.mark):
         times_ns = [row.time_ns for row in own]
         if mark is not None:
             marks.append((mark, times_ns[0], times_ns[-1]))
+    # A meter says one thing at a time; a log that was written twice has it twice.
+    once = [next(alike) for _, alike in groupby(rows, key=lambda row: row.time_ns)]
+    conversion = Conversion(Instant(0, 0))
+    samples = Samples.of([conversion.of(row) for row in once])
     counts = any(row.energy_j is not None for row in rows)
-    period_s = typical_period_s([row.time_ns for row in rows])
+    period_s = typical_period_s([row.time_ns for row in once])
     facts = facts_of(parts, f"samples of {parts.path}", period_s, counts=counts)
-    return Channel(facts, samples, rows[0].absolute, tuple(marks))
+    repeated = len(rows) - len(once)
+    return Channel(facts, samples, rows[0].absolute, tuple(marks), repeated)
