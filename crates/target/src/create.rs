@@ -151,9 +151,13 @@ fn with_spare(blocks: u64, segment_blocks: u32, spare: f64) -> Result<Geometry, 
     let geometry = Geometry { segments, ..Geometry::for_blocks(blocks, segment_blocks) };
     let capacity = geometry.capacity_blocks();
     if capacity < blocks {
+        let smaller = match segment_blocks {
+            SEGMENT_BLOCKS_MIN => "",
+            _ => ", or a smaller --segment-size",
+        };
         return Err(CreateError::Sizes(format!(
             "--spare: with {spare} of {segments} segments to spare there is room for {} of {} bytes; \
-             allowed is a greater share, or a smaller --segment-size",
+             allowed is a greater share{smaller}",
             capacity * BLOCK_BYTES,
             blocks * BLOCK_BYTES,
         )));

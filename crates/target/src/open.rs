@@ -60,7 +60,8 @@ pub(crate) fn open_volume(wanted: &Volume) -> Result<Opened, ServerError> {
                     devices.push(None);
                     continue;
                 }
-                filled => filled?,
+                Err(error) => return Err(unusable(wanted, error)),
+                Ok(()) => {}
             }
             volume.begin_rebuild(number as u8);
         }
@@ -85,7 +86,7 @@ fn candidates(wanted: &Volume) -> Result<Vec<Device>, ServerError> {
                 other = Some(path);
                 continue;
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(unusable(wanted, error)),
         };
         if !device.is_direct() {
             let why = "its file system has no direct I/O: the kernel's cache holds all data twice";
@@ -120,6 +121,16 @@ fn candidates(wanted: &Volume) -> Result<Vec<Device>, ServerError> {
     match failure {
         Some(error) if candidates.is_empty() => Err(wrong(error)),
         _ => Ok(candidates),
+    }
+}
+
+/// Why a device cannot be used, which another one may make up for.
+fn unusable(wanted: &Volume, error: DeviceError) -> ServerError {
+    match error {
+        DeviceError::System { .. } if wanted.devices.len() > 1 => {
+            ServerError::Half { export: wanted.export.clone(), error }
+        }
+        error => error.into(),
     }
 }
 

@@ -37,6 +37,14 @@ pub enum ServerError {
         /// Why.
         error: OpenError,
     },
+    /// One of several devices of a volume is not there, or cannot be filled.
+    #[error("{}: {error}", of_export(export))]
+    Half {
+        /// Of which one.
+        export: String,
+        /// Why.
+        error: DeviceError,
+    },
     /// A device beside a volume's is neither new nor of the volume.
     #[error("{}: holds something that is not of the volume; clear it to have it filled", .0.display())]
     Foreign(PathBuf),
@@ -131,7 +139,7 @@ impl ServerError {
     #[must_use]
     pub const fn is_bad_input(&self) -> bool {
         match self {
-            Self::Device(error) => error.is_bad_input(),
+            Self::Device(error) | Self::Half { error, .. } => error.is_bad_input(),
             Self::Volume { error, .. } => is_wrong_device(error),
             Self::Export(_)
             | Self::Tls(_)

@@ -130,10 +130,16 @@ impl Serve {
             }
             Err(error) if is_half(&error) => {
                 let by = match self.file {
-                    Some(_) => "accept_missing = true in its [[export]] asks for it",
+                    Some(_) => {
+                        "accept_missing = true in its [[export]] serves the volume without it"
+                    }
                     None => "a configuration can ask for it, or name both devices",
                 };
-                anyhow::bail!("{error}; {by}")
+                let told = format!("{error}; {by}");
+                if is_bad_input(&error) {
+                    return Err(BadInput(told).into());
+                }
+                anyhow::bail!(told)
             }
             Err(error) if is_bad_input(&error) => Err(BadInput(error.to_string()).into()),
             Err(error) if self.file.is_none() => Err(of_page_option(error)),
@@ -313,8 +319,13 @@ impl Serve {
 
 /// Whether a device of a volume is not there, and nobody said that this is all right.
 fn is_half(error: &anyhow::Error) -> bool {
-    let Some(ServerError::Volume { error, .. }) = error.downcast_ref() else { return false };
-    matches!(error, OpenError::Missing { .. } | OpenError::Old(_))
+    match error.downcast_ref() {
+        Some(ServerError::Half { .. }) => true,
+        Some(ServerError::Volume { error, .. }) => {
+            matches!(error, OpenError::Missing { .. } | OpenError::Old(_))
+        }
+        _ => false,
+    }
 }
 
 /// Where the page's address is in use: what to change is the option, as there is no configuration.

@@ -166,15 +166,21 @@ fn what_is_named_twice_is_bad_input() {
     let half = told(&["resize", &one, "--size", "2MiB"], 1);
     assert!(half.contains("must be asked for: name both, or if one is gone"), "{half}");
     let config = folder.path().join("half.toml");
-    let text =
-        format!("listen = ['unix:{}']\n[[export]]\nname = 'd'\ndevices = ['{one}']\n", path("s"));
-    std::fs::write(
-        &config,
-        text + &format!("[service]\nlisten = 'off'\nsocket = '{}'\n", path("c")),
-    )
-    .unwrap();
-    let half = told(&["serve", config.to_str().unwrap()], 1);
-    assert!(half.contains("accept_missing = true in its [[export]] asks for it"), "{half}");
+    let gone = path("gone");
+    // Neither the export nor the key was named where a device was not there.
+    for devices in [&[one.as_str()][..], &[&one, &gone]] {
+        let text = format!(
+            "listen = ['unix:{}']\n[[export]]\nname = 'd'\ndevices = {devices:?}\n\
+             [service]\nlisten = 'off'\nsocket = '{}'\n",
+            path("s"),
+            path("c")
+        );
+        std::fs::write(&config, text).unwrap();
+        let half = told(&["serve", config.to_str().unwrap()], 1);
+        assert!(half.contains("export `d`: "), "{half}");
+        let key = "accept_missing = true in its [[export]] serves the volume without it";
+        assert!(half.contains(key), "{half}");
+    }
     let (socket, page) = (path("socket"), "127.0.0.1:10809");
     for (option, address) in [("--unix", socket.as_str()), ("--tcp", page)] {
         let twice = told(&[&serve[..], &[option, address, option, address]].concat(), 2);
