@@ -43,6 +43,11 @@ def check_file(path: Path, simulator: Simulator) -> str:
     for key, check_list in _LISTS.items():
         if isinstance(source.content.get(key), list):
             return check_list(source)
+    for name in (*_ONE, *_SEVERAL):
+        if name in source.content:
+            single, several = f"[{name}]", f"[[{name}]]"
+            asked, given = (single, several) if name in _ONE else (several, single)
+            raise source.error((name,), f"must be {asked} in place of {given}")
     kinds = ", ".join([*(f"[{key}]" for key in _CHECKS), *(f"[[{key}]]" for key in _LISTS)])
     raise InputError(
         f"{path}: is not a file of wattio: it has none of the tables {kinds};"
@@ -221,6 +226,10 @@ _CHECKS = {
     "rest": _power_model,
 }
 """What checks a file, by the table that only such a file has."""
+
+_ONE = ("study", "profile", "peak", "hpcio")
+_SEVERAL = ("export", "purchase")
+"""Of these, who writes them with the other brackets is told so."""
 
 _LISTS = {
     "export": _target,

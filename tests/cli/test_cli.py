@@ -182,6 +182,26 @@ def test_check_knows_files_by_their_content(
     assert kinds == ["profile", "configuration", "settings", "server", "simulation"]
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            'x = 1\n\n[[study]]\nname = "x"\n',
+            "f.toml:3: study: must be [study] in place of [[study]]",
+        ),
+        ('[export]\nname = "x"\n', "f.toml:1: export: must be [[export]] in place of [export]"),
+    ],
+)
+def test_check_tells_the_brackets_of_a_table(
+    text: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It listed the tables that there are, the one that was there among them."""
+    path = tmp_path / "f.toml"
+    path.write_text(text)
+    assert called("check", str(path)) == 2
+    assert told in capsys.readouterr().err
+
+
 def test_check_reports_every_bad_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "policy.toml").write_text('[policy]\nname = "pacr"\n')
     (place / "else.toml").write_text("[package]\n")
