@@ -66,5 +66,4 @@ fn the_time_before_the_first_request_of_an_excerpt_passes() {
     assert_eq!(excerpt(0.0, None), (vec![0, 30_000_000_000], 61));
     assert_eq!(excerpt(10.0, None), (vec![20_000_000_000], 41));
     assert_eq!(excerpt(10.0, Some(15.0)), (vec![], 30));
-    assert_eq!(excerpt(31.0, None), (vec![], 1));
 }
