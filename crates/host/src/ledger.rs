@@ -224,8 +224,8 @@ impl Ledger {
         }
     }
 
-    /// The power by the model of groups of cores under a load, of which so many others do, while all
-    /// are as `full` at full speed; `None` without a model.
+    /// The power by the model of groups of cores under a load, beside others; `full` are the groups at
+    /// full speed. `None` without a model.
     #[must_use]
     pub fn estimate_w(
         &self,
