@@ -2,12 +2,22 @@
 
 use super::input::{Input, Payload};
 use super::output::{Cost, Output, Sending};
+use super::room::shared_bytes;
 use crate::tls::{Identity, Layer};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use wattio_nbd::{Command, Handshake, Header, Next, Refusal, Session, Verdict};
 use wattio_pages::Recycler;
 use wattio_ring::Handle;
+
+/// How much more a connection may have under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allowed {
+    /// In all, if there is something already.
+    pub(super) bytes: u64,
+    /// More of the memory that connections share.
+    pub(super) shared_bytes: u64,
+}
 
 /// Bytes of requests that a connection may have under way, and replies to be sent, if there are
 /// `connections`. One request may be larger.
@@ -74,6 +84,8 @@ pub(super) enum Step {
     Wait,
     /// Replies have to be sent first.
     Full,
+    /// There is no memory for the request, which others have.
+    NoRoom,
     /// TLS begins.
     StartTls,
     /// It is to be finished; why, if that is not how it should end.
@@ -100,6 +112,16 @@ pub(super) struct Connection {
     pub(super) leaves_by: Option<Instant>,
     /// Requests that are not answered and replies that are not sent.
     pub(super) under_way: Cost,
+    /// Of these, what is of the memory that connections share.
+    pub(super) shared_bytes: u64,
+    /// What it waits for of that memory, if it does.
+    pub(super) waits_for_bytes: Option<u64>,
+    /// Whether it is in the queue of those that wait.
+    pub(super) is_queued: bool,
+    /// Since when the payload of a write has come in part.
+    pub(super) payload_since: Option<Instant>,
+    /// Since when something is being sent.
+    pub(super) sending_since: Option<Instant>,
     /// Requests that are not answered.
     pub(super) asked: usize,
     pub(super) is_receiving: bool,
@@ -135,6 +157,11 @@ impl Connection {
             ending: Ending::No,
             leaves_by: None,
             under_way: Cost::default(),
+            shared_bytes: 0,
+            waits_for_bytes: None,
+            is_queued: false,
+            payload_since: None,
+            sending_since: None,
             asked: 0,
             is_receiving: false,
             sending: None,
@@ -154,12 +181,13 @@ impl Connection {
     }
 
     /// Goes on with what has been received.
-    pub(super) fn step(&mut self, memory: &mut Recycler, bytes_max: u64) -> Step {
+    pub(super) fn step(&mut self, memory: &mut Recycler, allowed: Allowed) -> Step {
+        self.waits_for_bytes = None;
         let step = match &mut self.stage {
             Stage::Handshake(_) => self.negotiate(),
-            Stage::Requests(_) => self.request(memory, bytes_max),
+            Stage::Requests(_) => self.request(memory, allowed),
         };
-        self.is_full = matches!(step, Step::Full);
+        self.is_full = matches!(step, Step::Full | Step::NoRoom);
         step
     }
 
@@ -212,15 +240,15 @@ impl Connection {
         }
     }
 
-    fn request(&mut self, memory: &mut Recycler, bytes_max: u64) -> Step {
+    fn request(&mut self, memory: &mut Recycler, allowed: Allowed) -> Step {
         match std::mem::replace(&mut self.behind, Behind::Nothing) {
-            Behind::Nothing => self.header(memory, bytes_max),
+            Behind::Nothing => self.header(memory, allowed),
             Behind::Payload { cookie, command, payload } => self.payload(cookie, command, payload),
             Behind::Dropped { cookie, refusal } => self.drop_payload(cookie, refusal),
         }
     }
 
-    fn header(&mut self, memory: &mut Recycler, bytes_max: u64) -> Step {
+    fn header(&mut self, memory: &mut Recycler, allowed: Allowed) -> Step {
         let Stage::Requests(session) = &self.stage else { return Step::Wait };
         let Some(bytes) = self.input.bytes().first_chunk::<{ Header::BYTES }>() else {
             return Step::Wait;
@@ -238,10 +266,16 @@ impl Connection {
         };
         let cost = Cost::of(REQUEST_BYTES + data_bytes);
         let under_way = self.under_way;
+        let all_bytes = under_way.bytes + cost.bytes;
         if under_way.requests > 0
-            && (under_way.bytes + cost.bytes > bytes_max || under_way.requests >= REQUESTS_MAX)
+            && (all_bytes > allowed.bytes || under_way.requests >= REQUESTS_MAX)
         {
             return Step::Full;
+        }
+        let more_bytes = shared_bytes(all_bytes) - self.shared_bytes;
+        if more_bytes > allowed.shared_bytes {
+            self.waits_for_bytes = Some(more_bytes);
+            return Step::NoRoom;
         }
         self.input.take(Header::BYTES);
         let cookie = header.cookie;
@@ -300,6 +334,11 @@ impl Connection {
             payload.pages = pages;
             payload.at += count;
         }
+    }
+
+    /// Whether the payload of a write has come in part.
+    pub(super) const fn is_within_payload(&self) -> bool {
+        matches!(self.behind, Behind::Payload { .. })
     }
 
     /// Whether a request has come in part.

@@ -18,13 +18,13 @@ impl Connection {
     }
 
     /// Sends what there is, as it is or encrypted.
-    fn send(&mut self, index: usize, ring: &mut Ring, memory: &mut Recycler) {
+    fn send(&mut self, index: usize, now: Instant, ring: &mut Ring, memory: &mut Recycler) {
         // Where nothing goes on once it is sent, nobody is woken for that.
         let send = if self.is_held_up() { Ring::send } else { Ring::send_quietly };
         let Some(tls) = &mut self.tls else {
             if !self.output.is_empty() {
                 let Message { head, parts, sending } = self.output.take(memory);
-                self.sending = Some(sending);
+                (self.sending, self.sending_since) = (Some(sending), Some(now));
                 send(ring, Token::Send(index).pack(), self.socket, head, parts);
             }
             return;
@@ -36,7 +36,7 @@ impl Connection {
         // It fails only after the end was told, when nothing is to follow.
         self.is_broken |= tls.write(&head, &parts).is_err();
         parts.clear();
-        self.sending = Some(sending);
+        (self.sending, self.sending_since) = (Some(sending), Some(now));
         let bytes = tls.output(head);
         send(ring, Token::Send(index).pack(), self.socket, bytes, parts);
     }
@@ -53,7 +53,13 @@ impl Connection {
         self.sending.is_some() && (self.is_held_up() || has_more())
     }
 
-    pub(super) fn drive(&mut self, index: usize, ring: &mut Ring, memory: &mut Recycler) {
+    pub(super) fn drive(
+        &mut self,
+        index: usize,
+        now: Instant,
+        ring: &mut Ring,
+        memory: &mut Recycler,
+    ) {
         let is_silent =
             |one: &Self| one.sending.is_none() && one.asked == 0 && one.output.is_empty();
         if self.ending == Ending::Finish && is_silent(self) && !self.is_tls_closed {
@@ -61,7 +67,7 @@ impl Connection {
             self.tls.as_mut().into_iter().for_each(Layer::close);
         }
         if !self.is_broken && self.sending.is_none() {
-            self.send(index, ring, memory);
+            self.send(index, now, ring, memory);
         }
         let is_silent = is_silent(self);
         if self.ending != Ending::Closed

@@ -103,7 +103,8 @@ impl Normal {
         let Some(to) = connection.leaving.filter(|_| connection.is_still()) else { return };
         // Nothing is under way on it: the ring gives it back.
         let Some(socket) = ring.remove(connection.socket) else { return };
-        let connection = Box::new(self.connections.remove(index));
+        let mut connection = Box::new(self.connections.remove(index));
+        self.room.leave(&mut connection);
         self.left.push((to, Moving { connection, socket }));
     }
 
@@ -132,6 +133,7 @@ impl Normal {
             let token = Token::Deadline { connection: index, generation: self.generation };
             ring.timeout(token.pack(), left);
         }
+        self.room.count(&mut self.connections[index]);
         self.advance(index, memory);
         self.list(index);
         Ok(())

@@ -8,6 +8,7 @@ mod drive;
 mod handover;
 mod input;
 mod output;
+mod room;
 mod routes;
 mod turned_away;
 
@@ -21,10 +22,11 @@ use crate::token::Token;
 use ages::Ages;
 use answer::Zeros;
 use ask::ask;
-use connection::{Connection, Ending, Stage, Step, bytes_max};
+use connection::{Allowed, Connection, Ending, Stage, Step, bytes_max};
 pub use handover::{ConnectionLoad, Leaver, Moving};
 use input::Payload;
 use output::Cost;
+use room::Room;
 use routes::Routes;
 use slab::Slab;
 use std::os::fd::OwnedFd;
@@ -93,6 +95,7 @@ pub struct Normal {
     connections: Slab<Connection>,
     asked: Slab<Asked>,
     generation: u32,
+    room: Room,
     zeros: Zeros,
     is_stopping: bool,
     counters: LaneCounters,
@@ -128,6 +131,7 @@ impl Normal {
             connections: Slab::new(),
             asked: Slab::new(),
             generation: 0,
+            room: Room::new(),
             zeros: Zeros::default(),
             is_stopping: false,
             counters: LaneCounters::default(),
@@ -220,6 +224,7 @@ impl Normal {
             Ending::No if matches!(connection.stage, Stage::Handshake(_)) => {
                 connection.is_broken = true;
             }
+            Ending::No if connection.waits_for_bytes.is_some() => return self.end_stalled(index),
             Ending::Finish if connection.leaves_by.is_some_and(|by| by <= Instant::now()) => {
                 // It waits for a volume, and not for its client: its time begins anew.
                 connection.leaves_by = None;
@@ -303,7 +308,13 @@ impl Normal {
             if connection.ending != Ending::No || connection.leaving.is_some() {
                 return;
             }
-            match connection.step(memory, bytes_max) {
+            let has_waited = connection.waits_for_bytes.is_some();
+            let shared_bytes = self.room.left_bytes(has_waited);
+            let step = connection.step(memory, Allowed { bytes: bytes_max, shared_bytes });
+            self.room.count(connection);
+            let since = connection.payload_since.unwrap_or(self.came);
+            connection.payload_since = connection.is_within_payload().then_some(since);
+            match step {
                 Step::Again => {}
                 Step::StartTls => {
                     let started = connection.start_tls(self.offer.tls.as_ref());
@@ -317,6 +328,7 @@ impl Normal {
                     Err(reason) => self.turn_away(index, &reason),
                 },
                 Step::Full => return,
+                Step::NoRoom => return self.room.wait(index, connection),
                 Step::Request { cookie, command, payload, cost } => {
                     self.request(index, cookie, command, payload, cost);
                 }
@@ -447,8 +459,10 @@ impl Normal {
             }
             connection.output.keep(head, parts);
         }
+        connection.sending_since = None;
         if let Some(sending) = connection.sending.take() {
             connection.under_way.sub(sending.end(memory));
+            self.room.count(connection);
         }
         if connection.is_full {
             self.advance(index, memory);
@@ -460,18 +474,21 @@ impl Normal {
     pub fn turn(&mut self, ring: &mut Ring, memory: &mut Recycler) {
         let since = |number: usize| self.asked.get(number).map(|asked| asked.since);
         self.published.set_oldest(self.ages.oldest(self.asked.len(), since));
+        self.let_in(memory);
         while let Some(index) = self.listed.pop() {
             let connection = &mut self.connections[index];
             connection.is_listed = false;
-            connection.drive(index, ring, memory);
+            connection.drive(index, self.came, ring, memory);
             let connection = &self.connections[index];
             self.is_send_awaited |= connection.is_send_awaited();
             let is_busy = connection.is_receiving || connection.sending.is_some();
             if connection.ending == Ending::Closed && !is_busy && connection.asked == 0 {
-                self.connections.remove(index);
+                self.room.leave(&mut self.connections.remove(index));
+                self.let_in(memory);
             } else {
                 self.detach(index, ring);
             }
         }
+        self.time_waiting(ring);
     }
 }

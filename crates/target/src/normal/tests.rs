@@ -20,7 +20,7 @@ impl Lane {
     fn new() -> Option<Self> {
         let ring = Ring::new(64).ok()?;
         let offer = Offer {
-            exports: Exports::new(vec![Export::new("disk", 1 << 20)]).unwrap(),
+            exports: Exports::new(vec![Export::new("disk", 64 << 20)]).unwrap(),
             reactors: Arc::new([0]),
             tls: None,
             is_tls_required: false,
@@ -114,4 +114,85 @@ fn one_that_leaves_and_reads_nothing_is_closed_when_its_time_is_over() {
     lane.rest(|| false);
     assert_eq!(lane.normal.connections(), 0);
     drop(client);
+}
+
+const WRITE_BYTES: usize = 2 << 20;
+
+/// A client that has begun a large write, of which half has come.
+fn writes_half(lane: &mut Lane) -> UnixStream {
+    let mut client = lane.connected();
+    let option = [&b"IHAVEOPT"[..], &1_u32.to_be_bytes(), &4_u32.to_be_bytes(), b"disk"];
+    let head = [&0x2560_9513_u32.to_be_bytes()[..], &1_u32.to_be_bytes(), &7_u64.to_be_bytes()];
+    let span = [&0_u64.to_be_bytes()[..], &(WRITE_BYTES as u32).to_be_bytes()];
+    client.write_all(&[&3_u32.to_be_bytes()[..], &option.concat()].concat()).unwrap();
+    client.write_all(&[head.concat(), span.concat()].concat()).unwrap();
+    sends(lane, &mut client, WRITE_BYTES / 2);
+    client
+}
+
+/// Sends more of it, as far as it is taken.
+fn sends(lane: &mut Lane, client: &mut UnixStream, bytes: usize) {
+    let bytes = vec![7; bytes];
+    let mut at = 0;
+    lane.rest(|| match client.write(&bytes[at..]) {
+        Ok(count) => {
+            at += count;
+            count > 0
+        }
+        Err(_) => false,
+    });
+}
+
+/// A lane with room for the large write of one client, of which two have begun one.
+fn crowded() -> Option<(Lane, UnixStream, UnixStream)> {
+    let mut lane = Lane::new()?;
+    lane.normal.room.limit_bytes = 3 << 19;
+    let first = writes_half(&mut lane);
+    let second = writes_half(&mut lane);
+    let is_waiting = |at: usize| lane.normal.connections[at].waits_for_bytes.is_some();
+    assert!(!is_waiting(0) && is_waiting(1));
+    Some((lane, first, second))
+}
+
+/// Half of a large write each of a thousand clients was kept in memory, 32 GiB for a reactor.
+#[test]
+fn a_large_write_waits_until_there_is_memory_for_it() {
+    let Some((mut lane, mut first, _second)) = crowded() else { return };
+    sends(&mut lane, &mut first, WRITE_BYTES / 2);
+    let (_, asked) = lane.normal.asks.pop().expect("the write has come");
+    assert!(lane.normal.connections[1].waits_for_bytes.is_some(), "it is not answered");
+    let answer = Answer::Done(Ok(Vec::new()));
+    lane.normal.answered(ToNormal { tag: asked.tag, answer });
+    lane.rest(|| false);
+    assert!(lane.normal.connections[1].waits_for_bytes.is_none());
+    assert!(lane.normal.connections[1].payload_since.is_some(), "it goes on");
+    drop(first);
+    lane.rest(|| false);
+    assert_eq!(lane.normal.connections(), 1);
+}
+
+#[test]
+fn whoever_stalls_with_memory_that_others_wait_for_is_turned_away() {
+    let Some((mut lane, _first, _second)) = crowded() else { return };
+    let generation = lane.normal.connections[1].generation;
+    lane.normal.deadline(1, generation);
+    lane.rest(|| false);
+    assert_eq!(lane.normal.connections(), 2, "not so soon");
+    lane.normal.room.stalled_max = Duration::ZERO;
+    lane.normal.deadline(1, generation);
+    lane.rest(|| false);
+    assert_eq!(lane.normal.connections(), 1);
+    assert!(lane.normal.connections[1].payload_since.is_some(), "the other one goes on");
+    assert_eq!(lane.normal.counters().broken_connections, 1);
+}
+
+/// What a connection has of the memory goes with it.
+#[test]
+fn clients_that_leave_free_their_memory() {
+    let Some((mut lane, first, second)) = crowded() else { return };
+    drop(second);
+    drop(first);
+    lane.rest(|| false);
+    assert_eq!(lane.normal.connections(), 0);
+    assert_eq!(lane.normal.room.left_bytes(true), lane.normal.room.limit_bytes);
 }
