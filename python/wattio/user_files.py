@@ -43,11 +43,12 @@ def check_file(path: Path, simulator: Simulator) -> str:
     for key, check_list in _LISTS.items():
         if isinstance(source.content.get(key), list):
             return check_list(source)
-    for name in (*_ONE, *_SEVERAL):
-        if name in source.content:
-            single, several = f"[{name}]", f"[[{name}]]"
-            asked, given = (single, several) if name in _ONE else (several, single)
-            raise source.error((name,), f"must be {asked} in place of {given}")
+    for name in _ONE:
+        if isinstance(source.content.get(name), list):
+            raise source.error((name,), f"must be [{name}] in place of [[{name}]]")
+    for name in _SEVERAL:
+        if isinstance(source.content.get(name), dict):
+            raise source.error((name,), f"must be [[{name}]] in place of [{name}]")
     kinds = ", ".join([*(f"[{key}]" for key in _CHECKS), *(f"[[{key}]]" for key in _LISTS)])
     raise InputError(
         f"{path}: is not a file of wattio: it has none of the tables {kinds};"

@@ -120,13 +120,11 @@ pub(super) struct Connection {
     pub(super) is_queued: bool,
     /// Since when the payload of a write has come in part.
     pub(super) payload_since: Option<Instant>,
-    /// Since when something is being sent.
-    pub(super) sending_since: Option<Instant>,
     /// Requests that are not answered.
     pub(super) asked: usize,
     pub(super) is_receiving: bool,
-    /// What is being sent.
-    pub(super) sending: Option<Sending>,
+    /// What is being sent, and since when.
+    pub(super) sending: Option<(Sending, Instant)>,
     /// Whether nothing can be sent any more.
     pub(super) is_broken: bool,
     /// Whether more was to be read and there was no room.
@@ -161,7 +159,6 @@ impl Connection {
             waits_for_bytes: None,
             is_queued: false,
             payload_since: None,
-            sending_since: None,
             asked: 0,
             is_receiving: false,
             sending: None,

@@ -24,7 +24,7 @@ impl Connection {
         let Some(tls) = &mut self.tls else {
             if !self.output.is_empty() {
                 let Message { head, parts, sending } = self.output.take(memory);
-                (self.sending, self.sending_since) = (Some(sending), Some(now));
+                self.sending = Some((sending, now));
                 send(ring, Token::Send(index).pack(), self.socket, head, parts);
             }
             return;
@@ -36,7 +36,7 @@ impl Connection {
         // It fails only after the end was told, when nothing is to follow.
         self.is_broken |= tls.write(&head, &parts).is_err();
         parts.clear();
-        (self.sending, self.sending_since) = (Some(sending), Some(now));
+        self.sending = Some((sending, now));
         let bytes = tls.output(head);
         send(ring, Token::Send(index).pack(), self.socket, bytes, parts);
     }

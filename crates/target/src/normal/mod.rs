@@ -459,8 +459,7 @@ impl Normal {
             }
             connection.output.keep(head, parts);
         }
-        connection.sending_since = None;
-        if let Some(sending) = connection.sending.take() {
+        if let Some((sending, _)) = connection.sending.take() {
             connection.under_way.sub(sending.end(memory));
             self.room.count(connection);
         }

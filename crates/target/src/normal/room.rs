@@ -111,7 +111,8 @@ impl Normal {
     pub(super) fn end_stalled(&mut self, waiting: usize) {
         let (now, most) = (Instant::now(), self.room.stalled_max);
         let has_stalled = |one: &Connection| {
-            let since = [one.payload_since, one.sending_since].into_iter().flatten().min();
+            let sending_since = one.sending.as_ref().map(|&(_, since)| since);
+            let since = [one.payload_since, sending_since].into_iter().flatten().min();
             one.shared_bytes > 0
                 && one.ending != Ending::Closed
                 && since.is_some_and(|since| now.saturating_duration_since(since) >= most)

@@ -57,7 +57,7 @@ def make(path: Path, target: Path) -> Path:
     ]
     note = (
         "Every number here is calculated: each server is run as a fluid, by rates and queueing"
-        f" formulas, under the very law that would govern it, for"
+        " formulas, under the very law that would govern it, for"
         f" {span(head.duration)} from a {head.first_day.capitalize()} on. Intervals (95 %)"
         " are Student's t over the servers, of a saving the paired t of the logarithm of the ratio"
         " to native: how much another fleet drawn in the same way would differ. They"
