@@ -306,6 +306,7 @@ impl Volume {
         let (superblock, is_checkpoint) = (writing.superblock.clone(), writing.is_checkpoint);
         self.roles_durable(&superblock.roles);
         self.superblock = superblock;
+        self.answer_flushes();
         if self.superblock.roles == self.roles_to_write() {
             self.checkpoint.roles_changed = false;
         }

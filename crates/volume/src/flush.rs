@@ -1,5 +1,6 @@
 //! Flushes: which requests wait for which data to be durable.
 
+use crate::format::DeviceRole;
 use crate::request::Fault;
 use crate::volume::{Purpose, Volume, Waiting};
 use std::io;
@@ -52,10 +53,25 @@ impl Volume {
         self.log.durable = applied;
         for waiting in waiting {
             match waiting {
-                Waiting::Client(tag) => self.answer(tag, Ok(Vec::new())),
+                Waiting::Client(tag) => self.flush_held.push(tag),
                 Waiting::Superblock => self.superblock_flushed(),
             }
         }
+        self.answer_flushes();
         self.flush_if_free();
+    }
+
+    /// Answers flushes that are done. If a device has failed, and no superblock says so, that comes first:
+    /// after a loss of power the device might be opened alone, and taken for one that holds all that
+    /// was flushed.
+    pub(crate) fn answer_flushes(&mut self) {
+        let lacks = |device: usize| self.devices.roles()[device] == DeviceRole::Out;
+        let mut counting = (0..).zip(&self.superblock.roles);
+        if counting.any(|(device, &role)| role == DeviceRole::InSync && lacks(device)) {
+            return;
+        }
+        for tag in std::mem::take(&mut self.flush_held) {
+            self.answer(tag, Ok(Vec::new()));
+        }
     }
 }

@@ -81,6 +81,8 @@ pub struct Volume {
     /// Waiting for the next flush, and for the one under way.
     pub(crate) flush_next: Vec<Waiting>,
     pub(crate) flush_now: Option<(u64, Vec<Waiting>)>,
+    /// Flushed, and not answered before a superblock says that a device lacks it.
+    pub(crate) flush_held: Vec<u64>,
     /// Space promised to requests that have not taken effect, in sectors.
     promised: u64,
     pub(crate) pace: Pace,
@@ -126,6 +128,7 @@ impl Volume {
             flush_later: VecDeque::new(),
             flush_next: Vec::new(),
             flush_now: None,
+            flush_held: Vec::new(),
             promised: 0,
             pace: Pace::default(),
             has_tried_again: false,
@@ -357,7 +360,8 @@ impl Volume {
             Waiting::Client(tag) => Some(tag),
             Waiting::Superblock => None,
         });
-        let tags: Vec<u64> = self.log.abandon().into_iter().chain(flushes).collect();
+        let held = std::mem::take(&mut self.flush_held);
+        let tags: Vec<u64> = self.log.abandon().into_iter().chain(flushes).chain(held).collect();
         for tag in tags {
             self.answer(tag, Err(Fault::Io));
         }
