@@ -2,8 +2,7 @@
 
 use crate::device::{Access, Device, DeviceError, is_blank, refuse_same};
 use crate::open::is_wrong_device;
-use std::fs::File;
-use std::io::{self, Read};
+use crate::random;
 use std::path::PathBuf;
 use thiserror::Error;
 use wattio_units::Bytes;
@@ -42,9 +41,6 @@ pub enum CreateError {
     /// It cannot be written.
     #[error(transparent)]
     Volume(#[from] OpenError),
-    /// No identity can be drawn.
-    #[error("cannot read /dev/urandom: {0}")]
-    Random(io::Error),
 }
 
 impl CreateError {
@@ -55,7 +51,6 @@ impl CreateError {
             Self::Device(error) => error.is_bad_input() || error.is_missing(),
             Self::Volume(error) => is_wrong_device(error),
             Self::Sizes(_) => true,
-            Self::Random(_) => false,
         }
     }
 }
@@ -112,7 +107,7 @@ pub fn make(plan: &Plan) -> Result<Made, CreateError> {
         }
         device.reserve(geometry.device_bytes())?;
     }
-    let volume = VolumeId(identity().map_err(CreateError::Random)?);
+    let volume = VolumeId(random::draw()?);
     let disks = all.into_iter().map(|device| Box::new(device.clone()) as Box<dyn Disk>);
     let mut disks: Vec<_> = disks.collect();
     create(&mut disks, volume, geometry, plan.compression)?;
@@ -233,12 +228,6 @@ fn too_small(device: &Device, geometry: &Geometry, segment_blocks: u32) -> Strin
         |room| format!("the largest volume for it has {room}"),
     );
     format!("{path}: has {bytes} bytes, and a volume of {size} bytes needs {needed}; {most}")
-}
-
-fn identity() -> io::Result<[u8; 16]> {
-    let mut bytes = [0; 16];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes)
 }
 
 #[cfg(test)]

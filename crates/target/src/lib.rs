@@ -21,6 +21,7 @@ pub mod messages;
 pub mod normal;
 mod open;
 pub mod plant;
+mod random;
 pub mod reactor;
 pub mod resize;
 pub mod run;

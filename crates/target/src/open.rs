@@ -2,11 +2,12 @@
 
 use crate::device::{Access, Device, DeviceError, PATIENCE, is_blank};
 use crate::log::{Priority, counted, log, of_export};
+use crate::random;
 use crate::server::{ServerError, Volume};
 use crate::status::Opening;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use wattio_volume::{DeviceRole, Disk, OpenError, Recovery, open, read_superblock};
+use wattio_volume::{DeviceRole, Disk, OpenError, OpeningId, Recovery, open, read_superblock};
 
 /// A volume with its devices in its order.
 #[derive(Debug)]
@@ -36,7 +37,8 @@ pub(crate) fn open_volume(wanted: &Volume) -> Result<Opened, ServerError> {
     let wrong = |error| ServerError::Volume { export: wanted.export.clone(), error };
     let candidates = candidates(wanted)?;
     let disks = candidates.iter().map(|device| Box::new(device.clone()) as Box<dyn Disk>);
-    let opened = open(disks.collect(), &wanted.open).map_err(wrong)?;
+    let opening = OpeningId(random::draw()?);
+    let opened = open(disks.collect(), &wanted.open, opening).map_err(wrong)?;
     let (took, recovery) = (began.elapsed(), opened.recovery);
     tell_recovery(&wanted.export, &recovery, took);
     let replayed_blocks = (!recovery.was_clean).then_some(recovery.blocks);

@@ -2,9 +2,10 @@
 
 use crate::create::{CreateError, of_size};
 use crate::device::{Access, Device, DeviceError, PATIENCE, refuse_same};
+use crate::random;
 use std::path::PathBuf;
 use wattio_units::Bytes;
-use wattio_volume::{BLOCK_BYTES, Disk, Geometry, OpenOptions, geometry_of, resize};
+use wattio_volume::{BLOCK_BYTES, Disk, Geometry, OpenOptions, OpeningId, geometry_of, resize};
 
 /// Makes the volume on `devices` as large as `size_bytes`. Files grow with it, unless the volume is to
 /// be thin: then devices stay as they are, and may hold less than that.
@@ -49,7 +50,8 @@ pub fn grow(
         geometry.check().map_err(|wrong| CreateError::Sizes(of_size(&wrong)))?;
         reserve_all(&mut owned, geometry.device_bytes())?;
     }
-    Ok(resize(disks(&owned), blocks, options)?)
+    let opening = OpeningId(random::draw()?);
+    Ok(resize(disks(&owned), blocks, options, opening)?)
 }
 
 /// Gives each device that is a file `bytes`, or none of them.

@@ -13,8 +13,8 @@ use std::io;
 use std::time::Instant;
 use wattio_pages::{BLOCK, Pages};
 use wattio_volume::{
-    Compression, Disk, Done, Geometry, Op, OpenOptions, Part, Request, SEGMENT_BLOCKS, Volume,
-    VolumeId, create, open,
+    Compression, Disk, Done, Geometry, Op, OpenOptions, OpeningId, Part, Request, SEGMENT_BLOCKS,
+    Volume, VolumeId, create, open,
 };
 
 /// Blocks of the volume: 1 GiB.
@@ -80,7 +80,7 @@ fn time_us(is_write: bool, batch: u64) -> Result<f64, Box<dyn Error>> {
     create(&mut disks, VolumeId([1; 16]), geometry, Compression::None)?;
     let [disk] = disks;
     let options = OpenOptions { map_bytes_max: 1 << 30, accept_missing: false, accept_loss: false };
-    let mut volume = open(vec![disk], &options)?.volume;
+    let mut volume = open(vec![disk], &options, OpeningId([1; 8]))?.volume;
     let mut block = Pages::single();
     block.as_bytes_mut().fill(0x5a);
     let part = Part::whole(Pages::from_slice(block.as_bytes()));

@@ -3,7 +3,7 @@
 use crate::compression::Compression;
 use crate::disk::Disk;
 use crate::error::{DeviceName, OpenError};
-use crate::format::{DeviceRole, Position, Superblock, VolumeId, encode_page};
+use crate::format::{DeviceRole, Openings, Position, Superblock, VolumeId, encode_page};
 use crate::geometry::Geometry;
 use crate::map::Map;
 use wattio_pages::Pages;
@@ -49,6 +49,7 @@ pub fn create(
         replay_until: 0,
         positions: [position(0), position(1)],
         is_in_both_slots: true,
+        openings: Openings::default(),
     };
     let mut disks: Vec<(u8, &mut Box<dyn Disk>)> = (0..).zip(disks).collect();
     // What may look like a superblock of an earlier volume goes first.

@@ -96,7 +96,8 @@ pub enum OpenError {
     },
     /// Each of the two devices was used without the other.
     #[error(
-        "each device was used without the other, and both have changed; open one of them alone"
+        "each device was used without the other, and both have changed: serve one of them alone, or \
+         clear the other one, which is filled then"
     )]
     SplitBrain,
     /// A device holds what the volume was some time ago.

@@ -106,10 +106,11 @@ impl Found {
         DeviceName::of(self.place, &*self.disk)
     }
 
-    /// Whether it was there when the newest superblock was written. A crash keeps a device from one
-    /// superblock at most, for the next one is not begun before all devices have it; of an earlier
+    /// Whether it may have been there when the newest superblock was written. A crash keeps a device from
+    /// one superblock at most, for the next one is not begun before all devices have it; of an earlier
     /// version, a slot that is lost since may have held one more. What lacks more than that is a
-    /// copy from an earlier time, or was replaced meanwhile: its map and its data are old.
+    /// copy from an earlier time, or was replaced meanwhile: its map and its data are old. Of what lacks
+    /// one, the map says it.
     fn keeps_up_with(&self, newest: &Superblock) -> bool {
         let may_have_had_one = !self.superblock.is_in_both_slots && self.slots.has_lost();
         newest.number - self.superblock.number <= 1 + u64::from(may_have_had_one)
@@ -139,6 +140,8 @@ pub(crate) struct Condition {
     pub(crate) is_last: bool,
     /// Whether a slot is lost on a device that counts.
     pub(crate) has_lost: bool,
+    /// Devices that count, and do not have it: a crash kept it from them, or they are older copies.
+    pub(crate) without_newest: Vec<u8>,
     /// Whether only second copies hold the one that counts. The power failed while the first ones of the
     /// next one were written, and all is there; or the first ones were damaged, and what this one
     /// relies on may have been used for something else.
@@ -176,11 +179,7 @@ pub(crate) fn identify(
         best.roles.get(usize::from(superblock.device)) == Some(&DeviceRole::InSync)
     };
     let counts = |one: &Found| is_in_sync(&one.superblock) && one.keeps_up_with(&best);
-    // One that does not count, and says of the newest one that this does not count.
-    let says_otherwise = |superblock: &Superblock| {
-        superblock.roles.get(usize::from(best.device)) == Some(&DeviceRole::Out)
-    };
-    if found.iter().any(|one| !counts(one) && says_otherwise(&one.superblock)) {
+    if found.iter().any(|one| one.superblock.has_gone_its_own_way(&best)) {
         return Err(OpenError::SplitBrain);
     }
     let is_old = |one: &&Found| is_in_sync(&one.superblock) && !one.keeps_up_with(&best);
@@ -194,6 +193,7 @@ pub(crate) fn identify(
         slots: vec![Slots::default(); devices],
         is_last: true,
         has_lost: false,
+        without_newest: Vec::new(),
         first_copies_lost: true,
     };
     let mut disks: Disks = std::iter::repeat_with(|| None).take(devices).collect();
@@ -206,6 +206,9 @@ pub(crate) fn identify(
                 return Err(OpenError::LostSuperblock(one.name()));
             }
             condition.is_last = false;
+        }
+        if one.superblock.number < best.number {
+            condition.without_newest.push(one.superblock.device);
         }
         condition.first_copies_lost &= !one.slots.is_in_first_copy(best.number);
         condition.has_lost |= one.slots.has_lost() && !one.slots.is_new();

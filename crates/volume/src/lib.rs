@@ -50,7 +50,7 @@ pub use create::create;
 pub use devices::{Done, Io, Op, Part};
 pub use disk::Disk;
 pub use error::{DeviceName, OpenError};
-pub use format::{DeviceRole, Position, Superblock, VolumeId};
+pub use format::{DeviceRole, OpeningId, Openings, Position, Superblock, VolumeId};
 pub use geometry::{BLOCK_BYTES, Geometry, SEGMENT_BLOCKS, SEGMENT_BLOCKS_MIN};
 pub use identify::read_superblock;
 pub use open::{OpenOptions, Opened, Recovery, open};

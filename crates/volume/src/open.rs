@@ -3,8 +3,8 @@
 use crate::create::{PAGES_AT_ONCE, cannot, write_map, write_superblock};
 use crate::disk::{Disk, read_blocks};
 use crate::entry::{Entry, Span};
-use crate::error::OpenError;
-use crate::format::{DeviceRole, Superblock, decode_page};
+use crate::error::{DeviceName, OpenError};
+use crate::format::{DeviceRole, OpeningId, Openings, Superblock, decode_page};
 use crate::geometry::{Geometry, PAGE_ENTRIES};
 use crate::identify::{Condition, Identified, identify};
 use crate::map::Map;
@@ -75,11 +75,15 @@ pub(crate) type Disks = Vec<Option<Box<dyn Disk>>>;
 pub(crate) type Places = Vec<Option<usize>>;
 
 /// Opens a volume, and recovers it if it was not closed. The disks are those of the volume, in any
-/// order.
+/// order; `opening` is another one each time.
 ///
 /// # Errors
 /// When there is no volume, it is damaged, of another version, incomplete, or too large.
-pub fn open(given: Vec<Box<dyn Disk>>, options: &OpenOptions) -> Result<Opened, OpenError> {
+pub fn open(
+    given: Vec<Box<dyn Disk>>,
+    options: &OpenOptions,
+    opening: OpeningId,
+) -> Result<Opened, OpenError> {
     let found = look(given, options, true)?;
     let Inspected {
         mut superblock,
@@ -106,8 +110,7 @@ pub fn open(given: Vec<Box<dyn Disk>>, options: &OpenOptions) -> Result<Opened, 
         segments.mark_open(position.next.0, position.next.1);
     }
     segments.settle();
-    superblock.number += 1;
-    superblock.epoch += 1;
+    superblock.begin_epoch(opening);
     superblock.is_clean = false;
     superblock.is_in_both_slots = true;
     while let Err(error) = write_superblock(&mut in_sync(&mut disks), &superblock) {
@@ -192,10 +195,13 @@ fn recover(
         ..Recovery::default()
     };
     let mut in_sync = in_sync(disks);
-    let mut map = load_map(&mut in_sync, from, options, &mut recovery)?;
+    let mut map = load_map(&mut in_sync, from, &condition.without_newest, options, &mut recovery)?;
     let mut superblock = from.clone();
     // What a later opening wrote is of the next epoch; nothing of the one after that is there.
-    superblock.epoch += u64::from(!condition.is_last);
+    if !condition.is_last {
+        superblock.epoch += 1;
+        superblock.openings = Openings::default();
+    }
     let mut segments = Segments::new(&geometry, superblock.epoch + 1);
     count_live(&map, &geometry, &mut segments);
     let mut unsynced = Unsynced::default();
@@ -215,7 +221,7 @@ fn go_without(
     options: &OpenOptions,
 ) -> Result<(), OpenError> {
     match error {
-        OpenError::Device { device, .. }
+        OpenError::Device { device, .. } | OpenError::Old(device)
             if options.accept_missing && disks.iter().flatten().count() > 1 =>
         {
             disks[device.number] = None;
@@ -235,9 +241,12 @@ fn in_sync(disks: &mut Disks) -> InSync<'_> {
     present.filter_map(|(device, disk)| Some((device, disk.as_mut()?))).collect()
 }
 
+/// Reads the map. `without_newest`: devices that lack this superblock. If a crash kept it from one, this
+/// has the map nevertheless, for all devices had it before; a copy from an earlier time does not.
 fn load_map(
     disks: &mut InSync<'_>,
     superblock: &Superblock,
+    without_newest: &[u8],
     options: &OpenOptions,
     recovery: &mut Recovery,
 ) -> Result<Map, OpenError> {
@@ -251,7 +260,7 @@ fn load_map(
         for (device, disk) in &mut *disks {
             let offset = geometry.page_offset(superblock.area, first);
             match read_blocks(&mut ***disk, offset, (end - first) as usize) {
-                Ok(copy) => copies.push(copy.pages),
+                Ok(copy) => copies.push((*device, copy.pages)),
                 Err(error) => failure = Some(cannot(*device, &***disk, "read")(error)),
             }
             // Another copy is needed only where this one is damaged.
@@ -260,7 +269,8 @@ fn load_map(
                     |at: u64| decode_page(pages.block(at as usize), superblock.volume, first + at);
                 (0..end - first).all(|at| decode(at).is_some())
             };
-            if copies.last().is_some_and(is_whole) {
+            let is_last = copies.last().is_some_and(|(_, pages)| is_whole(pages));
+            if is_last && without_newest.is_empty() {
                 break;
             }
         }
@@ -270,8 +280,20 @@ fn load_map(
         }
         for page in first..end {
             let at = (page - first) as usize;
-            let decode = |copy: &Pages| decode_page(copy.block(at), superblock.volume, page);
+            let decode =
+                |(_, copy): &(_, Pages)| decode_page(copy.block(at), superblock.volume, page);
             let found: Vec<Option<Vec<Entry>>> = copies.iter().map(decode).collect();
+            let (older, newest): (Vec<_>, Vec<_>) = copies
+                .iter()
+                .map(|&(device, _)| device)
+                .zip(&found)
+                .filter_map(|(device, entries)| Some((device, entries.as_ref()?)))
+                .partition(|(device, _)| without_newest.contains(device));
+            let differs =
+                |entries: &Vec<Entry>| newest.iter().any(|(_, newest)| *newest != entries);
+            if let Some((old, _)) = older.iter().find(|(_, entries)| differs(entries)) {
+                return Err(OpenError::Old(name_of(disks, *old)));
+            }
             let is_whole = is_everywhere && found.iter().all(Option::is_some);
             let entries = found.into_iter().flatten().next();
             if let Some(entries) = entries.filter(|entries| are_inside(entries, &geometry)) {
@@ -307,4 +329,10 @@ fn count_live(map: &Map, geometry: &Geometry, segments: &mut Segments) {
     for page in 0..geometry.map_pages() {
         map.entries(page).iter().for_each(|&entry| segments.gain(entry));
     }
+}
+
+fn name_of(disks: &InSync<'_>, device: u8) -> DeviceName {
+    let disk = disks.iter().find(|(number, _)| *number == device);
+    let name = disk.and_then(|(_, disk)| disk.name());
+    DeviceName { number: device.into(), name }
 }

@@ -3,7 +3,7 @@
 use crate::create::{write_map, write_superblock};
 use crate::disk::Disk;
 use crate::error::OpenError;
-use crate::format::Superblock;
+use crate::format::{OpeningId, Superblock};
 use crate::geometry::Geometry;
 use crate::open::{OpenOptions, Opened, inspect, open};
 
@@ -19,7 +19,7 @@ pub fn geometry_of(
 }
 
 /// Makes a volume larger: more blocks for clients, and as many segments as each disk has room for.
-/// Nothing is changed unless all of it can be.
+/// Nothing is changed unless all of it can be. `opening` is another one each time.
 ///
 /// # Errors
 /// When it would become smaller, its map has no room for so many blocks, or for the reasons of
@@ -28,8 +28,9 @@ pub fn resize(
     given: Vec<Box<dyn Disk>>,
     blocks: u64,
     options: &OpenOptions,
+    opening: OpeningId,
 ) -> Result<Geometry, OpenError> {
-    let Opened { volume, mut disks, .. } = open(given, options)?;
+    let Opened { volume, mut disks, .. } = open(given, options, opening)?;
     let before = volume.superblock;
     if blocks < before.geometry.blocks {
         let now = before.geometry.blocks;
@@ -40,14 +41,8 @@ pub fn resize(
     let room = disks.iter().flatten().map(|disk| disk.bytes()).min().unwrap_or(0);
     let geometry = Geometry { blocks, ..before.geometry }.on_device(room);
     geometry.check().map_err(OpenError::Geometry)?;
-    let after = Superblock {
-        geometry,
-        number: before.number + 1,
-        epoch: before.epoch + 1,
-        area: 1 - before.area,
-        is_clean: true,
-        ..before
-    };
+    let mut after = Superblock { geometry, area: 1 - before.area, is_clean: true, ..before };
+    after.begin_epoch(opening);
     let mut disks: Vec<_> =
         (0..).zip(&mut disks).filter_map(|(device, disk)| Some((device, disk.as_mut()?))).collect();
     write_map(&mut disks, &after, &volume.map.resized(blocks))?;

@@ -5,10 +5,10 @@ mod world;
 use wattio_pages::{BLOCK, Pages};
 use wattio_volume::{
     Compression, DeviceName, DeviceRole, Disk, Geometry, OpenError, OpenOptions, VolumeId, check,
-    create, open, read_superblock, resize,
+    create, read_superblock, resize,
 };
 use world::disk::SimDisk;
-use world::{OPTIONS, Plan, SMALL as GEOMETRY, World, boxed};
+use world::{OPTIONS, Plan, SMALL as GEOMETRY, World, another_opening, boxed, open};
 
 fn world(devices: usize) -> World {
     World::new(Plan::small(devices))
@@ -251,126 +251,6 @@ fn disks_that_do_not_belong_together_are_told_apart() {
 }
 
 #[test]
-fn a_volume_without_one_of_its_devices_must_be_asked_for() {
-    let mirror = world(2);
-    let strict = OpenOptions { accept_missing: false, ..OPTIONS };
-    let missing = error(&mirror.disks[..1], &strict);
-    assert!(matches!(missing, OpenError::Missing { devices: 2, given: 1 }), "{missing}");
-    assert!(open(boxed(&mirror.disks[..1]), &OPTIONS).is_ok());
-}
-
-#[test]
-fn a_device_that_was_left_out_does_not_come_back_by_itself() {
-    let mut world = world(2);
-    world.disks[1].kill();
-    (0..500).for_each(|_| world.step());
-    world.settle();
-    assert_eq!(world.volume.roles(), [DeviceRole::InSync, DeviceRole::Out]);
-    world.reopen();
-    // It is there again, with what it held: nothing that counts.
-    world.disks[1].revive();
-    let opened = open(boxed(&world.disks), &OPTIONS).expect("the other one has everything");
-    assert_eq!(opened.volume.roles(), [DeviceRole::InSync, DeviceRole::Out]);
-    assert!(opened.disks[1].is_none());
-    assert_eq!(opened.recovery.devices_out, 1);
-}
-
-#[test]
-fn two_devices_that_went_on_without_each_other_are_refused() {
-    let world = world(2);
-    for alone in 0..2 {
-        let opened = open(boxed(&world.disks[alone..=alone]), &OPTIONS).expect("one is enough");
-        assert_eq!(opened.recovery.devices_out, 1);
-    }
-    assert!(matches!(error(&world.disks, &OPTIONS), OpenError::SplitBrain));
-}
-
-/// A device that had been replaced and filled again came back beside the other one: the volume was
-/// opened with its map, and what had been durable since was gone from both.
-#[test]
-fn an_old_device_beside_one_that_went_on_does_not_count() {
-    let strict = OpenOptions { accept_missing: false, ..OPTIONS };
-    for device in [0, 1] {
-        let mut world = world(2);
-        world.write_now(5);
-        world.close_now();
-        let old = world.disks[device].copy();
-        world.reopen();
-        (5..8).for_each(|lba| world.write_now(lba));
-        world.close_now();
-        let mut disks = world.disks.clone();
-        disks[device] = old;
-        let before: Vec<SimDisk> = disks.iter().map(SimDisk::copy).collect();
-        let looked = check(boxed(&disks), &strict, |_, _| ()).map(|_| ());
-        let resized = resize(boxed(&disks), 3000, &strict).map(|_| ());
-        for refused in [looked, resized, Err(error(&disks, &strict))] {
-            let refused = refused.expect_err("one of them is old").to_string();
-            assert!(refused.starts_with(&format!("device {device} is out of date")), "{refused}");
-        }
-        assert!(disks.iter().zip(&before).all(|(now, before)| now.holds_what(before)));
-        let looked = check(boxed(&disks), &OPTIONS, |_, _| ()).expect("the other one is enough");
-        assert_eq!((looked.recovery.devices_out, looked.damaged_blocks), (1, 0));
-        let opened = open(boxed(&disks), &OPTIONS).expect("the other one has everything");
-        assert_eq!(opened.volume.roles()[device], DeviceRole::Out);
-        assert!(opened.disks[device].is_none() && opened.places[device] == Some(device));
-        world.disks = disks;
-        world.volume = opened.volume;
-        (5..8).for_each(|lba| assert!(world.read_now(lba, 1).expect("it")[0] != [0; BLOCK]));
-    }
-}
-
-/// The same where the old device had been used alone meanwhile: each has what the other one lacks.
-#[test]
-fn an_old_device_that_was_used_alone_is_refused_beside_the_one_that_went_on() {
-    let mut world = world(2);
-    world.close_now();
-    let old = world.disks[0].copy();
-    let alone = open(boxed(std::slice::from_ref(&old)), &OPTIONS).expect("one is enough");
-    assert_eq!(alone.recovery.devices_out, 1);
-    for _ in 0..3 {
-        world.reopen();
-        world.close_now();
-    }
-    let disks = [old, world.disks[1].clone()];
-    assert!(matches!(error(&disks, &OPTIONS), OpenError::SplitBrain));
-}
-
-/// A copy that was made with the disk's bytes was taken for the disk, and served instead of it.
-#[test]
-fn a_disk_beside_a_copy_of_it_is_refused_and_neither_is_written() {
-    for devices in [1, 2] {
-        let mut world = world(devices);
-        world.write_now(5);
-        let old = world.disks[0].copy();
-        world.write_now(6);
-        let new = world.disks[0].clone();
-        let rest = &world.disks[1..];
-        for pair in [[new.clone(), old.clone()], [old.clone(), new.clone()]] {
-            let disks = [&pair[..], rest].concat();
-            let before: Vec<SimDisk> = disks.iter().map(SimDisk::copy).collect();
-            let strict = OpenOptions { accept_missing: false, ..OPTIONS };
-            let looked = check(boxed(&disks), &strict, |_, _| ()).map(|_| ());
-            let resized = resize(boxed(&disks), 3000, &strict).map(|_| ());
-            for refused in [looked, resized, Err(error(&disks, &OPTIONS))] {
-                let refused = refused.expect_err("one of them is a copy").to_string();
-                let says = "device 0 and device 1 are both device 0 of the volume";
-                assert!(refused.starts_with(says), "{refused}");
-            }
-            assert!(disks.iter().zip(&before).all(|(now, before)| now.holds_what(before)));
-        }
-    }
-    // Of one that does not count, too: which of the two is to be filled?
-    let mut world = world(2);
-    let old = world.disks[1].copy();
-    world.disks[1].kill();
-    world.write_now(5);
-    world.disks[1].revive();
-    let disks = [world.disks[0].clone(), old, world.disks[1].clone()];
-    let refused = error(&disks, &OPTIONS).to_string();
-    assert!(refused.starts_with("device 1 and device 2 are both device 1 of the"), "{refused}");
-}
-
-#[test]
 fn a_disk_that_is_too_small_is_refused() {
     let mut disks = boxed(&[SimDisk::new(GEOMETRY.device_bytes() - 1)]);
     let refused = create(&mut disks, VolumeId([5; 16]), GEOMETRY, Compression::None);
@@ -532,11 +412,12 @@ fn a_volume_grows_and_keeps_what_it_holds() {
     let mut world = world(1);
     (0..400).for_each(|_| world.step());
     world.settle();
-    let smaller = resize(boxed(&world.disks), 1999, &OPTIONS);
+    let smaller = resize(boxed(&world.disks), 1999, &OPTIONS, another_opening());
     assert!(matches!(smaller, Err(OpenError::Geometry(_))));
-    let too_large = resize(boxed(&world.disks), 8001, &OPTIONS);
+    let too_large = resize(boxed(&world.disks), 8001, &OPTIONS, another_opening());
     assert!(matches!(too_large, Err(OpenError::Geometry(_))));
-    let geometry = resize(boxed(&world.disks), 8000, &OPTIONS).expect("its map has room");
+    let geometry =
+        resize(boxed(&world.disks), 8000, &OPTIONS, another_opening()).expect("its map has room");
     assert_eq!((geometry.blocks, geometry.segments), (8000, GEOMETRY.segments));
     world.grow(geometry);
     world.crash();

@@ -4,10 +4,10 @@ mod world;
 
 use rand::RngExt;
 use wattio_volume::{
-    Class, Compression, DeviceName, DeviceRole, Geometry, OpenError, OpenOptions, Opened, open,
+    Class, Compression, DeviceName, DeviceRole, Geometry, OpenError, OpenOptions, Opened,
     read_superblock,
 };
-use world::{OPTIONS, Plan, SMALL as GEOMETRY, World, boxed};
+use world::{OPTIONS, Plan, SMALL as GEOMETRY, World, boxed, open};
 
 fn world(devices: usize) -> World {
     World::new(Plan::small(devices))

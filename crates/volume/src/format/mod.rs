@@ -11,7 +11,7 @@ mod superblock;
 pub(crate) use page::{decode_page, encode_page};
 pub(crate) use record::{Extent, ExtentKind, Fragments, Header, RECORD_BLOCKS_MAX};
 pub(crate) use record_space::Filling;
-pub use superblock::{DeviceRole, Position, Superblock};
+pub use superblock::{DeviceRole, Openings, Position, Superblock};
 pub(crate) use superblock::{FORMAT_MAX, Flaw};
 
 /// The identity of a volume, drawn at random when it is made.
@@ -23,6 +23,10 @@ impl std::fmt::Display for VolumeId {
         self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
     }
 }
+
+/// Which opening of a volume something was written in, drawn at random for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpeningId(pub [u8; 8]);
 
 /// The streams of the log: what clients write, and what garbage collection moves. Data that
 /// outlived its segment is likely to live on; apart, it does not have to be moved with the rest.

@@ -12,8 +12,8 @@
 //!
 //! Earlier versions wrote each superblock to one slot only, by turns, both copies at once.
 
-use super::VolumeId;
 use super::cursor::{Writer, seal, unseal};
+use super::{OpeningId, VolumeId};
 use crate::compression::Compression;
 use crate::geometry::Geometry;
 use wattio_pages::BLOCK;
@@ -87,6 +87,38 @@ impl DeviceRole {
     }
 }
 
+/// Openings that a superblock remembers at most.
+const OPENINGS_MAX: usize = 200;
+
+/// The newest openings of a volume, by which a device that was used without the other one is told from
+/// one that was left behind: each superblock holds those of the ones it comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Openings {
+    /// The oldest first; the last one is of the superblock's epoch.
+    all: Vec<Opening>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Opening {
+    id: OpeningId,
+    /// The number of its first superblock.
+    number: u64,
+}
+
+impl Openings {
+    fn push(&mut self, opening: Opening) {
+        let surplus = (self.all.len() + 1).saturating_sub(OPENINGS_MAX);
+        self.all.drain(..surplus);
+        self.all.push(opening);
+    }
+
+    /// The one after which there were so many others, if it is known, and the one after it.
+    fn before(&self, others: u64) -> Option<(Opening, Option<Opening>)> {
+        let at = self.all.len().checked_sub(1)?.checked_sub(usize::try_from(others).ok()?)?;
+        Some((self.all[at], self.all.get(at + 1).copied()))
+    }
+}
+
 /// A superblock, the same on each device but for `device`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
@@ -118,6 +150,8 @@ pub struct Superblock {
     /// Whether it was written to both slots. Earlier versions wrote zero here, and the next one to the
     /// other slot.
     pub is_in_both_slots: bool,
+    /// The openings up to this epoch. None of those of earlier versions, which wrote zeros here.
+    pub openings: Openings,
 }
 
 /// Why a block is no superblock that can be used.
@@ -130,6 +164,41 @@ pub(crate) enum Flaw {
 }
 
 impl Superblock {
+    /// Makes it the first one of another epoch.
+    pub(crate) fn begin_epoch(&mut self, id: OpeningId) {
+        self.epoch += 1;
+        self.number += 1;
+        self.openings.push(Opening { id, number: self.number });
+    }
+
+    /// Whether a device that holds it was used since it was part of the volume that a newer one is of: then
+    /// each holds what the other one lacks.
+    pub(crate) fn has_gone_its_own_way(&self, newest: &Self) -> bool {
+        let as_of_newest = Self {
+            device: newest.device,
+            is_in_both_slots: newest.is_in_both_slots,
+            ..self.clone()
+        };
+        let says_otherwise = self.number == newest.number && as_of_newest != *newest;
+        let Some(others) = newest.epoch.checked_sub(self.epoch) else { return true };
+        let is_without = self.roles.get(usize::from(newest.device)) == Some(&DeviceRole::Out);
+        let has_left = match (newest.openings.before(others), self.openings.before(0)) {
+            // It was not in that opening. One that the power ended before the other device had its
+            // superblock served nothing, but looks like one that did.
+            (Some((then, _)), Some((last, _))) if then != last => true,
+            // It was, but went on in it when the other one had failed, and that one was opened later. As
+            // many superblocks as the other one had, and one more if the power failed meanwhile, say
+            // nothing of that.
+            (Some((_, Some(next))), Some(_)) => {
+                self.number > next.number || (self.number == next.number && is_without)
+            }
+            (Some((_, None)), Some(_)) => false,
+            // Of earlier versions.
+            _ => is_without,
+        };
+        says_otherwise || has_left
+    }
+
     /// Writes it into a block.
     pub(crate) fn encode(&self, block: &mut [u8; BLOCK]) {
         block.fill(0);
@@ -159,6 +228,11 @@ impl Superblock {
             out.u64(position.next.1);
         }
         out.u8(u8::from(self.is_in_both_slots));
+        out.u32(self.openings.all.len() as u32);
+        for Opening { id, number } in &self.openings.all {
+            out.put(&id.0);
+            out.u64(*number);
+        }
         seal(block, MAGIC);
     }
 
@@ -197,13 +271,19 @@ impl Superblock {
             };
             let positions = [position()?, position()?];
             let is_in_both_slots = reader.u8()? != 0;
+            let openings = reader.u32()?;
+            let mut opening =
+                |_| Some(Opening { id: OpeningId(reader.take()?), number: reader.u64()? });
+            let openings =
+                Openings { all: (0..openings).map(&mut opening).collect::<Option<_>>()? };
             let is_inside = |at: &Position| {
                 at.segment.max(at.next.0) < geometry.segments && at.block <= geometry.segment_blocks
             };
             let is_sound = area < 2
                 && device < devices
                 && positions.iter().all(is_inside)
-                && replay_from <= replay_until;
+                && replay_from <= replay_until
+                && openings.all.len() <= OPENINGS_MAX;
             is_sound.then_some(Self {
                 volume,
                 compression,
@@ -218,6 +298,7 @@ impl Superblock {
                 replay_until,
                 positions,
                 is_in_both_slots,
+                openings,
             })
         };
         read().ok_or(Flaw::NotOne)
@@ -245,6 +326,12 @@ mod tests {
             replay_until: 200,
             positions: [position, Position { segment: 6, next: (7, 78), ..position }],
             is_in_both_slots: true,
+            openings: Openings {
+                all: vec![
+                    Opening { id: OpeningId([1; 8]), number: 1 },
+                    Opening { id: OpeningId([2; 8]), number: 7 },
+                ],
+            },
         }
     }
 
@@ -257,6 +344,21 @@ mod tests {
             assert_eq!(Superblock::decode(&block), Ok(superblock));
         }
         assert_eq!(Superblock::decode(&[0; BLOCK]), Err(Flaw::NotOne));
+    }
+
+    #[test]
+    fn as_many_openings_are_remembered_as_fit_and_the_newest_of_them() {
+        let mut superblock = superblock();
+        let id = |number: u64| OpeningId(number.to_le_bytes());
+        (0..1000).for_each(|number| superblock.begin_epoch(id(number)));
+        let mut block = [0; BLOCK];
+        superblock.encode(&mut block);
+        let found = Superblock::decode(&block).expect("a superblock");
+        assert_eq!(found, superblock);
+        let before = |others| found.openings.before(others).map(|(opening, _)| opening.id);
+        assert_eq!(before(0), Some(id(999)));
+        assert_eq!(before(199), Some(id(800)));
+        assert_eq!(before(200), None);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::io;
 use std::rc::Rc;
 use wattio_pages::{BLOCK, Pages};
 use wattio_volume::{
-    Compression, Disk, Done, Geometry, Io, Op, OpenOptions, Part, Recovery, Volume, VolumeId,
-    create, open,
+    Compression, Disk, Done, Geometry, Io, Op, OpenOptions, OpeningId, Part, Recovery, Volume,
+    VolumeId, create, open,
 };
 
 /// A disk in memory.
@@ -64,9 +64,10 @@ pub fn new_volume(geometry: Geometry) -> (Volume, Memory) {
     let mut devices = [Box::new(disk.clone()) as Box<dyn Disk>];
     create(&mut devices, VolumeId([1; 16]), geometry, Compression::None)
         .expect("a disk in memory is written");
-    (open(vec![Box::new(disk.clone())], &OPTIONS).expect("it is read").volume, disk)
+    (open(vec![Box::new(disk.clone())], &OPTIONS, OPENING).expect("it is read").volume, disk)
 }
 
+const OPENING: OpeningId = OpeningId([1; 8]);
 const OPTIONS: OpenOptions =
     OpenOptions { map_bytes_max: 1 << 30, accept_missing: false, accept_loss: false };
 
@@ -74,6 +75,6 @@ impl Memory {
     /// What is found when a copy of it is opened.
     pub fn recovery(&self) -> Recovery {
         let copy = Self(Rc::new(RefCell::new(self.0.borrow().clone())));
-        open(vec![Box::new(copy)], &OPTIONS).expect("it is read").recovery
+        open(vec![Box::new(copy)], &OPTIONS, OPENING).expect("it is read").recovery
     }
 }

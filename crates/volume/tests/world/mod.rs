@@ -15,11 +15,12 @@ use rand::{Rng, RngExt};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::HashMap;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use wattio_pages::BLOCK;
 use wattio_volume::{
-    Class, Compression, DeviceRole, Done, Geometry, Io, Op, OpenError, OpenOptions, Part, Recovery,
-    Volume, VolumeId, create, open,
+    Class, Compression, DeviceRole, Done, Geometry, Io, Op, OpenError, OpenOptions, Opened,
+    OpeningId, Part, Recovery, Volume, VolumeId, create,
 };
 
 pub const OPTIONS: OpenOptions =
@@ -273,6 +274,12 @@ impl World {
         self.add_counters();
     }
 
+    /// The power fails, and nobody opens the volume again.
+    pub fn cut_off(&mut self) {
+        self.fail();
+        self.disks.iter().for_each(|disk| disk.lose_power(&mut self.random));
+    }
+
     /// The power fails, and the volume is opened again; perhaps the power fails while it recovers.
     pub fn crash(&mut self) {
         self.fail();
@@ -485,6 +492,11 @@ impl World {
         self.disks[device].kill();
         self.write_now(0);
         self.disks[device].replace();
+        self.fill_now(device);
+    }
+
+    /// A device that does not count is filled, with nothing else going on.
+    pub fn fill_now(&mut self, device: usize) {
         assert!(self.volume.begin_rebuild(device as u8));
         while self.volume.rebuild_progress().is_some() {
             self.volume.background(Class::Rebuild);
@@ -564,6 +576,20 @@ fn write(disk: &SimDisk, offset: u64, parts: &[Part]) -> io::Result<()> {
 
 pub fn boxed(disks: &[SimDisk]) -> Vec<Box<dyn wattio_volume::Disk>> {
     disks.iter().map(|disk| Box::new(disk.clone()) as Box<dyn wattio_volume::Disk>).collect()
+}
+
+/// Opens a volume as [`wattio_volume::open`] does, each time another opening.
+pub fn open(
+    given: Vec<Box<dyn wattio_volume::Disk>>,
+    options: &OpenOptions,
+) -> Result<Opened, OpenError> {
+    wattio_volume::open(given, options, another_opening())
+}
+
+/// One that nothing else has.
+pub fn another_opening() -> OpeningId {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    OpeningId(NEXT.fetch_add(1, Ordering::Relaxed).to_le_bytes())
 }
 
 pub fn open_on(disks: &[SimDisk]) -> Result<(Volume, Recovery), OpenError> {
