@@ -267,9 +267,9 @@ fn of_two_devices_none_is_taken_that_lacks_what_the_other_one_holds() {
                     world.disks[device].kill();
                 }
                 world.write_now(next);
-                for device in 0..2 {
+                for (device, history) in histories.iter_mut().enumerate() {
                     if counts(&world, device) {
-                        histories[device].push(Event::Written(next));
+                        history.push(Event::Written(next));
                     }
                 }
                 next += 1;
