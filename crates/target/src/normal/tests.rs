@@ -4,7 +4,9 @@ use super::*;
 use std::io::{ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use wattio_nbd::Export;
+use wattio_pages::{BLOCK, Pages};
 use wattio_ring::Wait;
+use wattio_volume::{Part, Piece};
 
 /// More turns than anything here takes.
 const TURNS_MAX: usize = 100_000;
@@ -116,17 +118,23 @@ fn one_that_leaves_and_reads_nothing_is_closed_when_its_time_is_over() {
     drop(client);
 }
 
-const WRITE_BYTES: usize = 2 << 20;
+const LARGE_BYTES: usize = 2 << 20;
+
+/// A client that has chosen the disk, and asked for something large: 0 reads, 1 writes.
+fn asks(lane: &mut Lane, command: u32) -> UnixStream {
+    let mut client = lane.connected();
+    let option = [&b"IHAVEOPT"[..], &1_u32.to_be_bytes(), &4_u32.to_be_bytes(), b"disk"];
+    let head = [&0x2560_9513_u32.to_be_bytes()[..], &command.to_be_bytes(), &7_u64.to_be_bytes()];
+    let span = [&0_u64.to_be_bytes()[..], &(LARGE_BYTES as u32).to_be_bytes()];
+    client.write_all(&[&3_u32.to_be_bytes()[..], &option.concat()].concat()).unwrap();
+    client.write_all(&[head.concat(), span.concat()].concat()).unwrap();
+    client
+}
 
 /// A client that has begun a large write, of which half has come.
 fn writes_half(lane: &mut Lane) -> UnixStream {
-    let mut client = lane.connected();
-    let option = [&b"IHAVEOPT"[..], &1_u32.to_be_bytes(), &4_u32.to_be_bytes(), b"disk"];
-    let head = [&0x2560_9513_u32.to_be_bytes()[..], &1_u32.to_be_bytes(), &7_u64.to_be_bytes()];
-    let span = [&0_u64.to_be_bytes()[..], &(WRITE_BYTES as u32).to_be_bytes()];
-    client.write_all(&[&3_u32.to_be_bytes()[..], &option.concat()].concat()).unwrap();
-    client.write_all(&[head.concat(), span.concat()].concat()).unwrap();
-    sends(lane, &mut client, WRITE_BYTES / 2);
+    let mut client = asks(lane, 1);
+    sends(lane, &mut client, LARGE_BYTES / 2);
     client
 }
 
@@ -158,7 +166,7 @@ fn crowded() -> Option<(Lane, UnixStream, UnixStream)> {
 #[test]
 fn a_large_write_waits_until_there_is_memory_for_it() {
     let Some((mut lane, mut first, _second)) = crowded() else { return };
-    sends(&mut lane, &mut first, WRITE_BYTES / 2);
+    sends(&mut lane, &mut first, LARGE_BYTES / 2);
     let (_, asked) = lane.normal.asks.pop().expect("the write has come");
     assert!(lane.normal.connections[1].waits_for_bytes.is_some(), "it is not answered");
     let answer = Answer::Done(Ok(Vec::new()));
@@ -184,6 +192,31 @@ fn whoever_stalls_with_memory_that_others_wait_for_is_turned_away() {
     assert_eq!(lane.normal.connections(), 1);
     assert!(lane.normal.connections[1].payload_since.is_some(), "the other one goes on");
     assert_eq!(lane.normal.counters().broken_connections, 1);
+}
+
+#[test]
+fn whoever_reads_no_answer_that_others_wait_for_the_memory_of_is_turned_away() {
+    let Some(mut lane) = Lane::new() else { return };
+    lane.normal.room.limit_bytes = 3 << 19;
+    let first = asks(&mut lane, 0);
+    lane.rest(|| false);
+    let (_, asked) = lane.normal.asks.pop().expect("the read has come");
+    let data = Piece::Data(Part::whole(Pages::zeroed(LARGE_BYTES / BLOCK)));
+    lane.normal.answered(ToNormal { tag: asked.tag, answer: Answer::Done(Ok(vec![data])) });
+    lane.rest(|| false);
+    assert!(lane.normal.connections[0].sending.is_some(), "more than a socket takes");
+    let _second = writes_half(&mut lane);
+    assert!(lane.normal.connections[1].waits_for_bytes.is_some());
+    let generation = lane.normal.connections[1].generation;
+    lane.normal.deadline(1, generation);
+    lane.rest(|| false);
+    assert_eq!(lane.normal.connections(), 2, "not so soon");
+    lane.normal.room.stalled_max = Duration::ZERO;
+    lane.normal.deadline(1, generation);
+    lane.rest(|| false);
+    assert_eq!(lane.normal.connections(), 1);
+    assert!(lane.normal.connections[1].payload_since.is_some(), "the other one goes on");
+    drop(first);
 }
 
 /// What a connection has of the memory goes with it.
