@@ -99,20 +99,46 @@ fn likely_kind(text: &str, error: &toml::de::Error) -> Option<(String, Range<usi
 fn one_or_several<T: DeserializeOwned>(text: &str, error: &toml::de::Error) -> Option<String> {
     let span = error.span()?;
     let (here, message) = (text.get(span.clone())?, error.message());
+    let instead = |other: &str| {
+        let text = [text.get(..span.start)?, other, text.get(span.end..)?].concat();
+        toml::from_str::<T>(&text).err()
+    };
+    // What each item of a list is to be, if that is no table.
+    let item = |message: &str| {
+        let wanted = message.strip_prefix("invalid type: map, expected ")?;
+        let is_table = wanted == "a sequence" || wanted == "variant identifier";
+        let item = in_words(message).split_once(", expected ").map(|(_, item)| item.to_owned());
+        item.filter(|_| !is_table)
+    };
+    let list =
+        |name: &str, item: String| format!("expected a list, each item {item}: {name} = [...]");
     if let Some(name) = here.strip_prefix("[[").and_then(|here| here.strip_suffix("]]")) {
+        if let Some(item) = item(message) {
+            return Some(list(name, item));
+        }
         let is_one = message.starts_with("invalid type: ") && !message.ends_with("a sequence");
         return is_one.then(|| format!("expected one table: [{name}]"));
     }
     if let Some(name) = here.strip_prefix('[').and_then(|here| here.strip_suffix(']')) {
         let are_several = message == "invalid type: map, expected a sequence";
-        return are_several.then(|| format!("expected a list of tables: [[{name}]]"));
+        let of_item = |error: &toml::de::Error| {
+            error
+                .span()
+                .is_some_and(|other| other.start == span.start)
+                .then(|| item(error.message()))
+        };
+        let item = instead(&format!("[[{name}]]")).as_ref().and_then(of_item).flatten();
+        let told = item.map_or_else(
+            || format!("expected a list of tables: [[{name}]]"),
+            |item| list(name, item),
+        );
+        return are_several.then_some(told);
     }
     if !here.starts_with(['"', '\'']) {
         return None;
     }
     let known = message.strip_prefix("unknown variant ")?.split('`').nth(3)?;
-    let instead = [text.get(..span.start)?, "\"", known, "\"", text.get(span.end..)?].concat();
-    let said = toml::from_str::<T>(&instead).err()?;
+    let said = instead(&format!("\"{known}\""))?;
     let is_table = said.message().ends_with("expected newtype variant");
     is_table.then(|| format!("expected a table with one key: {{ {known} = ... }}"))
 }
@@ -228,6 +254,8 @@ mod tests {
         list: Vec<Source>,
         #[serde(default)]
         by: Option<By>,
+        #[serde(default)]
+        ports: Vec<u16>,
     }
 
     #[derive(Debug, Deserialize)]
@@ -323,6 +351,18 @@ mod tests {
         for table in ["by = {}", "by = { name = 'a', group = 'b' }", "[by]\n"] {
             let said = said(&format!("name = 'a'\n{table}"));
             assert_eq!(said, format!("line 2: by: expected exactly one key; {keys}"));
+        }
+    }
+
+    /// With one pair of brackets two were asked for, and with two one.
+    #[test]
+    fn a_table_in_the_place_of_a_list_of_values_is_told_what_the_list_holds() {
+        for header in ["[ports]", "[[ports]]"] {
+            let told = said(&format!("name = 'a'\n{header}\ntcp = 80\n"));
+            assert_eq!(
+                told,
+                "line 2: ports: expected a list, each item a whole number: ports = [...]"
+            );
         }
     }
 
