@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
@@ -212,11 +213,15 @@ _LIMITS = {
 
 def within(option: str, value: float, low: float, high: float) -> None:
     """Refuse a number off the command line beyond its limits. Raises InputError."""
-    allowed = f"{low:g} to {high:g}"
+    allowed = f"{_in_full(low)} to {_in_full(high)}"
     if not math.isfinite(value):
         raise InputError(f"{option}: {unusable(value, allowed)}")
     if not low <= value <= high:
         raise InputError(f"{option} {value}: allowed is {allowed}")
+
+
+def _in_full(limit: float) -> str:
+    return f"{Decimal(str(limit)).normalize():,f}"
 
 
 def quantity(option: str, text: Quantity, kind: str) -> float:
