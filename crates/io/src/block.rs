@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Bytes of a name, at most.
 const NAME_MAX: usize = 64;
 /// Axes, at most: HDF5 has no more.
-const AXES_MAX: usize = 32;
+pub const AXES_MAX: usize = 32;
 /// Bytes of an attribute's text, at most.
 const TEXT_MAX: usize = 4096;
 /// Attributes of a variable, or of a step, at most.

@@ -17,7 +17,7 @@
 
 mod expression;
 
-use self::expression::{EXTENT_MAX, evaluate};
+use self::expression::{EXTENT_MAX, check, evaluate};
 use crate::block::{Attributes, Type, Value, set_attribute};
 use crate::config::{Approach, Config, Existing};
 use crate::error::{Error, Result, read_text};
@@ -236,8 +236,7 @@ impl Description {
             found.group(data, "", 0, &Inherited { enabled: true, store: None })?;
         }
         for variable in found.variables.keys() {
-            // Names of layouts only: extents may depend on what the program sets.
-            found.layout(variable)?;
+            found.check_extents(variable)?;
         }
         let stores = stores(within("storage"))?;
         found.selective = found.variables.values().any(|one| one.store.is_some());
@@ -389,6 +388,18 @@ impl Description {
         self.layouts.get(name).ok_or_else(|| {
             Error::Input(format!("<variable name={variable:?}>: there is no layout {name:?}"))
         })
+    }
+
+    /// What of a variable's extents can be told before the program has set its parameters.
+    fn check_extents(&self, variable: &str) -> Result<()> {
+        let layout = self.layout(variable)?;
+        let ghosts = layout.ghosts.iter().flat_map(|(before, after)| [before, after]);
+        for text in layout.dimensions.iter().chain(&layout.global).chain(ghosts) {
+            check(text, &|name| self.parameters.contains_key(name)).map_err(|told| {
+                Error::Input(format!("variable {variable:?}: extent {text:?} {told}"))
+            })?;
+        }
+        Ok(())
     }
 
     fn extents(&self, variable: &str, expressions: &[String]) -> Result<Vec<u64>> {
@@ -604,7 +615,8 @@ fn kind(node: Node<'_, '_>) -> Result<Option<Type>> {
         "string" | "label" => return Ok(None),
         _ => {
             return Err(Error::Input(format!(
-                "<{element} type={text:?}>: allowed: short, int, long, float, double, char, string"
+                "<{element} type={text:?}>: allowed: short, int (integer), long, float (real), \
+                 double, char (character), string (label)"
             )));
         }
     }))

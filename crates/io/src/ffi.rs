@@ -10,7 +10,7 @@ mod peers;
 
 pub use peers::CPeers;
 
-use crate::block::{Type, Value};
+use crate::block::{AXES_MAX, Type, Value};
 use crate::error::{Error, Result};
 use crate::open::{self, JobReport, Member, RankReport};
 use crate::session::{Ending, Session};
@@ -353,12 +353,12 @@ pub unsafe extern "C" fn wattio_io_variable(
             let kind = Type::of(kind).ok_or_else(|| {
                 refuse(&format!("type {kind} is not one of WATTIO_IO_INT8 to WATTIO_IO_FLOAT64"))
             })?;
-            if !(0..=64).contains(&axes) {
-                return Err(refuse(&format!(
-                    "{axes} axes; allowed: 0 to 32, as many in count, global_shape and offset"
-                )));
-            }
-            let axes = axes as usize;
+            // Before anything is read: a number that nobody has set reaches beyond the arrays.
+            let axes = usize::try_from(axes).ok().filter(|&axes| axes <= AXES_MAX).ok_or_else(|| {
+                refuse(&format!(
+                    "{axes} axes; allowed: 0 to {AXES_MAX}, as many in count, global_shape and offset"
+                ))
+            })?;
             let count = extents(count, axes, "count")?;
             let count = match count {
                 None if axes > 0 => return Err(refuse("count is NULL")),

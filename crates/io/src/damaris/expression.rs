@@ -10,22 +10,35 @@ pub fn evaluate(
     text: &str,
     parameter: &dyn Fn(&str) -> Option<f64>,
 ) -> std::result::Result<f64, String> {
-    let mut reader = Expression { left: text.trim_start(), parameter, depth: 0 };
-    let found = reader.sum()?;
-    if reader.left.is_empty() {
-        Ok(found)
-    } else {
-        Err(format!("is not understood at {:?}", reader.left))
-    }
+    Expression { left: text.trim_start(), parameter, depth: 0, is_checked_only: false }.whole()
+}
+
+/// What is wrong with an expression whatever the values of its parameters, which programs may still
+/// change: how it is written, and names that are no parameters.
+pub fn check(text: &str, is_parameter: &dyn Fn(&str) -> bool) -> std::result::Result<(), String> {
+    let parameter = |name: &str| is_parameter(name).then_some(0.0);
+    let left = text.trim_start();
+    Expression { left, parameter: &parameter, depth: 0, is_checked_only: true }.whole().map(|_| ())
 }
 
 struct Expression<'a> {
     left: &'a str,
     parameter: &'a dyn Fn(&str) -> Option<f64>,
     depth: usize,
+    /// No value counts: it is 0 where there is none.
+    is_checked_only: bool,
 }
 
 impl Expression<'_> {
+    fn whole(mut self) -> std::result::Result<f64, String> {
+        let found = self.sum()?;
+        if self.left.is_empty() {
+            Ok(found)
+        } else {
+            Err(format!("is not understood at {:?}", self.left))
+        }
+    }
+
     fn sum(&mut self) -> std::result::Result<f64, String> {
         let mut found = self.product()?;
         loop {
@@ -57,8 +70,11 @@ impl Expression<'_> {
     }
 
     fn divisor(&mut self) -> std::result::Result<f64, String> {
-        let found = self.atom()?;
-        if found == 0.0 { Err("divides by 0".to_owned()) } else { Ok(found) }
+        match self.atom()? {
+            0.0 if self.is_checked_only => Ok(1.0),
+            0.0 => Err("divides by 0".to_owned()),
+            found => Ok(found),
+        }
     }
 
     fn atom(&mut self) -> std::result::Result<f64, String> {
@@ -145,6 +161,24 @@ mod tests {
         {
             let told = evaluate(text, &names).unwrap_err();
             assert!(told.ends_with("; allowed: up to 9000000000000000"), "{text}: {told}");
+        }
+    }
+
+    /// A division by what is 0 until the program sets it is none yet.
+    #[test]
+    fn what_no_value_mends_is_told_without_values() {
+        let names = |name: &str| ["n", "m"].contains(&name);
+        for text in ["n / m", "4 % (n - m)", "-n", "(n + 1) * 2", "n / (m / n)"] {
+            assert_eq!(check(text, &names), Ok(()), "{text}");
+        }
+        for (text, words) in [
+            ("n * (2 + 1", "is missing a )"),
+            ("n ** 2", "is not understood at \"* 2\""),
+            ("n m", "is not understood at \"m\""),
+            ("n + k", "has \"k\", which is not a parameter"),
+            ("2n", "has \"2n\", which is not a number"),
+        ] {
+            assert_eq!(check(text, &names), Err(words.to_owned()), "{text}");
         }
     }
 }

@@ -149,6 +149,23 @@ fn what_is_wrong_is_named() {
     assert!(found.shape("u").unwrap_err().to_string().contains("there are: n, wind/at/u"));
 }
 
+/// A program learnt of it at each variable that it wrote, and `wattio check` said that all was well.
+#[test]
+fn extents_that_no_parameter_mends_are_refused_at_once() {
+    for (to, words) in [
+        ("(W+1*2", "variable \"wind/at/u\": extent \"(W+1*2\" is missing a )"),
+        ("W**2", "extent \"W**2\" is not understood at \"*2\""),
+        ("title", "extent \"title\" has \"title\", which is not a parameter"),
+    ] {
+        let told = Description::parse(&FILE.replace("(W+1)*2", to)).unwrap_err().to_string();
+        assert!(told.contains(words), "{to}: {told}");
+    }
+    // A program may set both before it writes.
+    for to in ["194/(W-96)", "0-W"] {
+        assert!(Description::parse(&FILE.replace("(W+1)*2", to)).is_ok(), "{to}");
+    }
+}
+
 #[test]
 fn what_a_file_says_reaches_no_terminal_raw() {
     let evil = "&#10;\u{9b}31m";

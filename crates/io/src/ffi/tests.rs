@@ -181,6 +181,37 @@ fn while_the_other_node_has_no_room_other_threads_go_on() {
     relay.join().unwrap();
 }
 
+/// Of up to 64 axes what stands behind the arrays was read, and told as extents below 0.
+#[test]
+fn of_more_axes_than_there_may_be_no_extent_is_read() {
+    let (client, writer) = met(4096);
+    let held = Held::of(Session::new(Box::new(client), false));
+    let mut found = -1;
+    for axes in [-1, 33, 64, 65, i64::MAX] {
+        let (name, kind, none) = (c"u".as_ptr(), Type::Int8 as i64, std::ptr::null());
+        let count = [-1; 64];
+        // SAFETY: the handle is open; the name lives as long as the call.
+        let code = unsafe {
+            wattio_io_variable(
+                held.at(),
+                name,
+                kind,
+                axes,
+                count.as_ptr(),
+                none,
+                none,
+                &raw mut found,
+            )
+        };
+        assert_eq!((code, found), (INPUT, -1));
+        let words = "axes; allowed: 0 to 32, as many in count, global_shape and offset";
+        assert_eq!(last_error(), format!("variable u: {axes} {words}"));
+    }
+    let lets_go = std::thread::spawn(move || writer.let_go());
+    assert_eq!(held.close(), OK);
+    lets_go.join().unwrap();
+}
+
 /// Its memory was looked into, whatever lay there.
 #[test]
 fn a_session_that_was_closed_is_refused_to_damaris() {
