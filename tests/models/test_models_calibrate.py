@@ -236,6 +236,15 @@ def test_runs_that_tell_too_little_are_refused() -> None:
         fitting.storage(profile(), 1)
 
 
+def test_runs_of_which_no_interval_tells_anything_are_refused_in_words() -> None:
+    """It was said that compute.cores.points[2].high must be less than 1000000000."""
+    twice = [made("tp", nodes, cores, 0) for nodes, cores in ((1, 1), (1, 2), (2, 1), (2, 2))]
+    twice[3] = replace(twice[3], step_s=twice[3].step_s * 20, cells=2 * CELLS)
+    told = "of 2 grids, scatter too widely to tell 3 numbers .* and with one grid$"
+    with pytest.raises(InputError, match=told):
+        fitting.computing(twice)
+
+
 def test_cores_of_different_speeds_are_refused() -> None:
     slow = [replace(run, core_share=0.2) for run in [*profile(), *written()]]
     assert calibrate.calibrate(slow, "made up").is_good
@@ -415,6 +424,8 @@ def test_a_result_is_read() -> None:
         ({"step_s_mean": 0}, "not above 0"),
         ({"dumps": True}, "is not a count"),
         ({"output_every": 0}, "one every 0"),
+        ({"dump_bytes": 0}, "dumps of 0 B"),
+        ({"energy": [{"power_w_mean": -1}]}, "power_w_mean: -1 is not a number of watts"),
         ({"core_share": 20}, "core_share: 20 is not a share"),
         ({"sync": 1}, "sync: 1 has the wrong type"),
         ({"written_through": None}, "is not a count"),
@@ -487,7 +498,9 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
     for name, all_ in (("fit", [*profile(), *written()]), ("held", written((2,)))):
         (tmp_path / name).mkdir()
         for at, run in enumerate(all_):
-            (tmp_path / name / f"{at}.json").write_text(json.dumps(as_content(run)))
+            # No two real runs take equally long.
+            own = replace(run, time_s=run.time_s + 1e-9 * (at + 100 * (name == "held")))
+            (tmp_path / name / f"{at}.json").write_text(json.dumps(as_content(own)))
     return tmp_path / "fit", tmp_path / "held"
 
 
@@ -534,6 +547,19 @@ def test_what_is_fitted_to_is_not_held_out(folders: tuple[Path, Path], tmp_path:
     for both in (fit, fit / "0.json", again):
         with pytest.raises(InputError, match=r"0\.json is also among --results"):
             hpcio_calibrate.calibrate(results=(fit,), held_out=(held, both), out=out)
+    assert not out.exists()
+
+
+def test_copies_of_a_run_are_no_repetitions(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    """Intervals shrank with each copy, and of what was held out the fit knew the answer."""
+    fit, held = folders
+    out = tmp_path / "platform.toml"
+    copies = tmp_path / "all.jsonl"
+    copies.write_text(json.dumps(json.loads((fit / "3.json").read_text())) + "\n")
+    with pytest.raises(InputError, match=r"3\.json and .*all\.jsonl:1 are one run: give it once"):
+        hpcio_calibrate.calibrate(results=(fit, copies), out=out)
+    with pytest.raises(InputError, match=r"all\.jsonl:1 is the run .*3\.json of --results"):
+        hpcio_calibrate.calibrate(results=(fit,), held_out=(held, copies), out=out)
     assert not out.exists()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ from wattio.files.whole import write_whole
 
 if TYPE_CHECKING:
     from wattio.models.calibrate import Calibration
+    from wattio.models.runs import Run
     from wattio.models.validate import Score, Validation
 
 
@@ -64,6 +66,7 @@ def calibrate(
     writable("--out", out)
     _keep_apart(runs.files(results), runs.files(held_out))
     fitted, kept = runs.read(results), runs.read(held_out)
+    _no_run_twice(fitted, kept)
     calibrating.check_alike([*fitted, *kept])
     found = calibrating.calibrate(fitted, name, _watts(idle_power), seed)
     checked = validate.validate(found.file.build(), kept, seed, fitted) if held_out else None
@@ -86,6 +89,22 @@ def _keep_apart(fitted: Iterable[Path], kept: Iterable[Path]) -> None:
             f"--held-out: {min(both)} is also among --results: what is fitted cannot be predicted;"
             " give each result to one of them"
         )
+
+
+def _no_run_twice(fitted: Sequence[Run], kept: Sequence[Run]) -> None:
+    """Raise InputError for a run of which there is a copy, which is no repetition."""
+    first: dict[Run, Run] = {}
+    for run in fitted:
+        same = first.setdefault(replace(run, source=""), run)
+        if same is not run:
+            raise InputError(f"--results: {same.source} and {run.source} are one run: give it once")
+    for run in kept:
+        same = first.get(replace(run, source=""), run)
+        if same is not run:
+            raise InputError(
+                f"--held-out: {run.source} is the run {same.source} of --results: what is fitted"
+                " cannot be predicted"
+            )
 
 
 def _watts(text: str | None) -> float | None:

@@ -49,6 +49,9 @@ NOT_MEASURED = {
 }
 """Wide ranges for what the runs do not tell."""
 
+SPEEDUP_REACH = 1000.0
+"""A 95 % interval that goes beyond this multiple of its value, up or down, tells nothing."""
+
 LEAST_SHARE = 0.01
 """Intervals of what must be above zero end at this share of the value."""
 
@@ -117,7 +120,7 @@ def computing(runs: Sequence[Run]) -> Computing:
     log(step / cells) = log(T_base) - log f(cores) - log g(nodes), by least squares, with one
     coefficient for each count above one: what equation (2) assumes is that cores and nodes do not
     depend on each other. Intervals are 95 %, by Student's t. Raises InputError where the runs do
-    not tell the coefficients apart.
+    not tell the coefficients apart, or tell nothing of their size.
     """
     profiles = [run for run in runs if not run.writes and run.is_usable]
     cores = sorted({run.resources.compute_cores for run in profiles})
@@ -144,6 +147,14 @@ def computing(runs: Sequence[Run]) -> Computing:
     cells = max(run.cells for run in profiles)
     times = np.log([run.step_s / run.cells * cells for run in profiles])
     found, reach, scatter = _regressed(matrix, times)
+    if reach.max() > math.log(SPEEDUP_REACH):
+        grids = len({run.cells for run in profiles})
+        raise InputError(
+            f"the {len(profiles)} runs without output{f', of {grids} grids,' if grids > 1 else ''}"
+            f" scatter too widely to tell {matrix.shape[1]} numbers (T_base and the speedups), by"
+            f" {100 * (scatter or ERROR_UNKNOWN):.0f} %: repeat them, on a quiet machine"
+            f"{' and with one grid' if grids > 1 else ''}"
+        )
     names = [f"cores_speedup_{count}" for count in cores[1:]]
     names += [f"nodes_speedup_{count}" for count in nodes[1:]]
     speedups = {

@@ -120,6 +120,9 @@ def _run(content: dict[str, Any], source: str) -> Run:
     steps, every = _count(content, "steps"), _count(content, "output_every")
     if steps == 0 or (dumps and not 0 < every <= steps):
         raise ValueError(f"{dumps} dumps, one every {every} of {steps} steps")
+    dump_bytes = _count(content, "dump_bytes")
+    if dumps and not dump_bytes:
+        raise ValueError(f"{dumps} dumps of 0 B")
     power_w, is_estimate = _power(content.get("energy"))
     drain_s = _seconds(content, "drain_s") or 0.0
     run = Run(
@@ -131,7 +134,7 @@ def _run(content: dict[str, Any], source: str) -> Run:
         steps=steps,
         output_every=every,
         dumps=dumps,
-        dump_bytes=_count(content, "dump_bytes"),
+        dump_bytes=dump_bytes,
         time_s=_above_zero(content, "wall_s") - drain_s,
         step_s=_above_zero(content, "step_s_mean"),
         write_s=_seconds(content, "write_s_slowest_rank_mean"),
@@ -170,12 +173,12 @@ def _count(content: dict[str, Any], name: str) -> int:
     return value
 
 
-def _seconds(content: dict[str, Any], name: str) -> float | None:
+def _seconds(content: dict[str, Any], name: str, unit: str = "seconds") -> float | None:
     value = content.get(name)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST:
-        raise ValueError(f"{name}: {str(value)[:40]} is not a number of seconds")
+        raise ValueError(f"{name}: {str(value)[:40]} is not a number of {unit}")
     return float(value)
 
 
@@ -216,7 +219,7 @@ def _power(energies: object) -> tuple[float | None, bool]:
     )
     for name, is_estimate in (("power_w_mean", False), ("estimated_power_w_mean", True)):
         for entry in entries:
-            value = _seconds(entry, name)
+            value = _seconds(entry, name, "watts")
             if value:
                 return value, is_estimate
     return None, False
