@@ -48,6 +48,19 @@ def run(*words: str) -> int:
     return stop.value.code
 
 
+@pytest.mark.parametrize("name", ["part-000000.h5", "fields.h5", "new.h5"])
+def test_a_dump_is_not_assembled_into_itself(
+    name: str, store: Made, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the part had held was lost."""
+    out = store.output / "dump-00000001" / name
+    before = out.read_bytes() if out.exists() else None
+    assert run("assemble", str(store.output), "1", "--out", str(out)) == 2
+    told = f"--out: {out} is in the folder of a dump; name a file elsewhere"
+    assert told in " ".join(capsys.readouterr().err.split())
+    assert (out.read_bytes() if out.exists() else None) == before
+
+
 @pytest.mark.parametrize("words", [("inspect", "."), ("assemble", ".", "1", "--out", "x.h5")])
 def test_without_h5py_it_is_said_what_brings_it(
     words: tuple[str, ...],

@@ -550,6 +550,15 @@ def test_what_is_fitted_to_is_not_held_out(folders: tuple[Path, Path], tmp_path:
     assert not out.exists()
 
 
+def test_runs_are_not_replaced_by_what_is_fitted_to_them(folders: tuple[Path, Path]) -> None:
+    fit, held = folders
+    for out in (fit / "3.json", held / "0.json"):
+        before = out.read_bytes()
+        with pytest.raises(InputError, match=r"--out: .*json is what is read; name another file"):
+            hpcio_calibrate.calibrate(results=(fit,), held_out=(held,), out=out)
+        assert out.read_bytes() == before
+
+
 def test_copies_of_a_run_are_no_repetitions(folders: tuple[Path, Path], tmp_path: Path) -> None:
     """Intervals shrank with each copy, and of what was held out the fit knew the answer."""
     fit, held = folders

@@ -13,6 +13,7 @@ from wattio.cli import EXIT_DONE, EXIT_PROBLEM, output
 from wattio.cli.hpcio_calibrate import calibrate
 from wattio.cli.hpcio_run import run
 from wattio.cli.output_path import writable
+from wattio.errors import InputError
 
 AsJson = Annotated[bool, Parameter("--json", negative="")]
 
@@ -177,7 +178,11 @@ def assemble(folder: Path, step: int, /, *, out: Path, as_json: AsJson = False) 
     writable("--out", out)
     hpcio.require("h5py")
     from wattio.hpcio.assembly import assemble as assemble_dump
+    from wattio.hpcio.dumps import MANIFEST
 
+    # A dump's own files are what the fields are read from, now or the next time.
+    if (out.resolve().parent / MANIFEST).exists():
+        raise InputError(f"--out: {out} is in the folder of a dump; name a file elsewhere")
     shapes = assemble_dump(folder, step, out)
     if as_json:
         output.print_json({"file": str(out), "step": step, "variables": shapes})

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from wattio.cli import EXIT_DONE, EXIT_PROBLEM, output
-from wattio.cli.output_path import writable
+from wattio.cli.output_path import not_read, writable
 from wattio.errors import InputError
 from wattio.files.whole import write_whole
 
@@ -64,6 +64,7 @@ def calibrate(
     if seed < 0:
         raise InputError(f"--seed {seed}: allowed: 0 or more")
     writable("--out", out)
+    not_read("--out", out, [*runs.files(results), *runs.files(held_out)])
     _keep_apart(runs.files(results), runs.files(held_out))
     fitted, kept = runs.read(results), runs.read(held_out)
     _no_run_twice(fitted, kept)

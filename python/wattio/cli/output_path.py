@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from wattio.errors import InputError
@@ -27,6 +28,13 @@ def writable(option: str, path: Path) -> Path:
     except OSError as error:
         raise InputError(f"{option}: {path}: cannot be written: {error.strerror}") from error
     return path
+
+
+def not_read(option: str, path: Path, read: Iterable[Path]) -> None:
+    """Raise InputError for a path that is one of those that are read: they would be lost."""
+    for other in read:
+        if path.exists() and other.exists() and path.samefile(other):
+            raise InputError(f"{option}: {path} is what is read; name another file")
 
 
 def folder(option: str, path: Path) -> Path:
