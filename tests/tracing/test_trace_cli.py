@@ -144,6 +144,20 @@ def test_a_named_format_is_not_looked_for(capsys: pytest.CaptureFixture[str]) ->
     assert "fiu trace, record 1 (line 1, byte 0): 1 columns in" in capsys.readouterr().err
 
 
+def test_a_trace_is_not_converted_into_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a trace at a tenth of the rate the rest was lost."""
+    source = tmp_path / "mine.msr"
+    source.write_bytes((TRACES / "synthetic.msr").read_bytes())
+    (tmp_path / "link").hardlink_to(source)
+    for target in (source, tmp_path / "link"):
+        assert run("trace", "convert", source, target, "--rate-scale", "0.1") == 2
+        told = f"TARGET: {target} is what is read; name another file"
+        assert told in " ".join(capsys.readouterr().err.split())
+    assert source.read_bytes() == (TRACES / "synthetic.msr").read_bytes()
+
+
 def test_bad_input_is_exit_code_2_and_names_the_place(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

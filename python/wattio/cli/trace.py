@@ -24,7 +24,7 @@ from wattio.cli.load_options import (
     seconds,
     within,
 )
-from wattio.cli.output_path import writable
+from wattio.cli.output_path import not_read, writable
 from wattio.errors import Cancelled, InputError
 from wattio.signals import ENDING, handled
 
@@ -196,6 +196,7 @@ def convert(
     """
     keywords = reading.keywords()
     writable("TARGET", target)
+    not_read("TARGET", target, [source])
     within("--rate-scale", rate_scale, *RATE_SCALE)
     within("--time-scale", time_scale, *TIME_SCALE)
     with _bar(f"writing {target.name}") as progress:
