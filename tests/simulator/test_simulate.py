@@ -365,7 +365,11 @@ TRACE = ("--trace", "traces/pgbench.wtrace")
     [
         (("simulate", *TRACE, "--rate-scale"), "--rate-scale", "0.000001 to 10,000"),
         (("simulate", *TRACE, "--time-scale"), "--time-scale", "0.000001 to 1,000,000"),
-        (("trace", "convert", TRACE[1], "never", "--rate-scale"), "--rate-scale", "0.000001 to 10,000"),
+        (
+            ("trace", "convert", TRACE[1], "never", "--rate-scale"),
+            "--rate-scale",
+            "0.000001 to 10,000",
+        ),
         (("simulate", "--pressure"), "--pressure", "above 0 and at most 1"),
         (("simulate", "--iops"), "--iops", "0 to 1,000,000,000"),
         (("simulate", "--read-fraction"), "--read-fraction", "0 to 1"),
