@@ -8,7 +8,7 @@ pub use settings::DriverSettings;
 
 use crate::account::Account;
 use crate::action::Action;
-use crate::bound::Bound;
+use crate::bound::{Bound, Statistic};
 use crate::limits::Limits;
 use crate::plant::{Glimpse, Plant, Seen};
 use crate::{Insight, LatencyObservation, Law, Observation, Watch};
@@ -181,9 +181,11 @@ impl<L: Law> Driver<L> {
         self.account.bounds.iter().map(|account| account.bound).collect()
     }
 
-    /// The share by which latency may exceed that of full speed, if a bound is relative.
+    /// The share by which latency may exceed that of full speed, if a bound is relative: of the
+    /// tightest such bound on the mean, or, without one on the mean, of the first.
     pub fn tolerance(&self) -> Option<f64> {
-        self.account.bounds.iter().find_map(|account| account.bound.share())
+        let first = || self.account.bounds.iter().find_map(|account| account.bound.share());
+        self.mean_tolerance().or_else(first)
     }
 
     /// The share by which the tightest relative bound on the mean lets it exceed that at full speed,
@@ -206,11 +208,14 @@ impl<L: Law> Driver<L> {
         })
     }
 
-    /// Changes the share of every relative bound from the next step on; the caller checks the
-    /// range.
+    /// Changes the share of every relative bound on the mean from the next step on, or, without one
+    /// on the mean, that of every relative bound; the caller checks the range.
     pub fn set_tolerance(&mut self, share: f64) {
+        let any = self.mean_tolerance().is_none();
         for account in &mut self.account.bounds {
-            account.set_share(share);
+            if any || account.bound.statistic == Statistic::Mean {
+                account.set_share(share);
+            }
         }
         let bounds = self.bounds();
         self.law.set_bounds(&bounds);

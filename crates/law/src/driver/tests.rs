@@ -255,9 +255,9 @@ fn the_tolerance_of_a_mean_is_that_of_the_tightest_bound_on_one() {
         (&["mean 20%"][..], Some(0.2), Some(0.2)),
         (&["mean 20%", "mean 2 ms"], Some(0.2), Some(0.2)),
         (&["mean 2 ms", "mean 20%"], Some(0.2), Some(0.2)),
-        (&["mean 40%", "mean 10% window", "mean 20%"], Some(0.1), Some(0.4)),
+        (&["mean 40%", "mean 10% window", "mean 20%"], Some(0.1), Some(0.1)),
         (&["mean 2 ms"], None, None),
-        (&["p99 20%", "mean 10%"], Some(0.1), Some(0.2)),
+        (&["p99 20%", "mean 10%"], Some(0.1), Some(0.1)),
         (&["p99 20%"], None, Some(0.2)),
         (&[], None, None),
     ] {
@@ -267,5 +267,28 @@ fn the_tolerance_of_a_mean_is_that_of_the_tightest_bound_on_one() {
         let driver =
             Driver::new(driver.law, limits, &parsed, DriverSettings::default(), Duration::ZERO);
         assert_eq!((driver.mean_tolerance(), driver.tolerance()), (mean, any), "{bounds:?}");
+    }
+}
+
+/// A tolerance is of the mean: `set plf 0.1` made a bound on p99 of 200 % one of 10 %.
+#[test]
+fn a_tolerance_that_is_set_leaves_bounds_on_percentiles_unless_there_are_no_others() {
+    for (before, after) in [
+        (&["mean 30%", "p99 200%", "p50 2 ms"][..], &["mean 10%", "p99 200%", "p50 2 ms"][..]),
+        (
+            &["p99 200%", "mean 30%", "mean 20% window"],
+            &["p99 200%", "mean 10%", "mean 10% window"],
+        ),
+        (&["p99 200%", "p50 30%", "mean 2 ms"], &["p99 10%", "p50 10%", "mean 2 ms"]),
+        (&["mean 2 ms"], &["mean 2 ms"]),
+    ] {
+        let parsed = |bounds: &[&str]| -> Vec<Bound> {
+            bounds.iter().map(|bound| bound.parse().unwrap()).collect()
+        };
+        let Trial { driver, .. } = trial(&[], vec![], DriverSettings::default());
+        let (limits, settings) = (driver.limits.clone(), DriverSettings::default());
+        let mut driver = Driver::new(driver.law, limits, &parsed(before), settings, Duration::ZERO);
+        driver.set_tolerance(0.1);
+        assert_eq!(driver.bounds(), parsed(after), "{before:?}");
     }
 }
