@@ -42,6 +42,8 @@ pub(crate) struct Host {
     pub priorities: Priorities,
     groups: Vec<CoreGroup>,
     guards: Vec<Box<dyn Guard>>,
+    /// What each of them last told of, as long as it lasts.
+    problems: Vec<Option<String>>,
     shadow_model: Option<Box<dyn ShadowModel>>,
     power_is_shared: bool,
     settings: GovernorSettings,
@@ -97,6 +99,7 @@ impl Host {
             },
             priorities: parts.priorities,
             groups: parts.groups,
+            problems: vec![None; parts.guards.len()],
             guards: parts.guards,
             shadow_model: parts.shadow_model,
             power_is_shared: parts.power_is_shared,
@@ -195,11 +198,11 @@ impl Host {
     fn why_full_speed(&mut self) -> Option<String> {
         let at = seconds(self.now);
         // Every guard is asked every time: one may count what it sees.
-        let problems: Vec<_> =
-            self.guards.iter_mut().filter_map(|guard| guard.problem(at)).collect();
+        let problems: Vec<_> = self.guards.iter_mut().map(|guard| guard.problem(at)).collect();
+        self.tell_of_problems(&problems);
         let spoiled = self.sensors.take_spoiled();
         let open = self.breaker.open(at).map(|trip| trip.reason().to_owned());
-        let wrong = open.or_else(|| problems.into_iter().next()).or(spoiled);
+        let wrong = open.or_else(|| problems.into_iter().flatten().next()).or(spoiled);
         let wanted = if self.is_paused { Some("paused") } else { self.forced_from_above };
         self.is_wanted = wrong.is_none() && wanted.is_some();
         let wanted = wanted.map(str::to_owned);
@@ -287,6 +290,24 @@ impl Host {
                     self.event(Severity::Warning, error.to_string());
                     self.fail();
                 }
+            }
+        }
+    }
+
+    /// Tells of each guard's problem once, when it begins, and when it is over; its words may change
+    /// meanwhile.
+    fn tell_of_problems(&mut self, problems: &[Option<String>]) {
+        for (at, now) in problems.iter().enumerate() {
+            match (self.problems[at].clone(), now) {
+                (None, Some(why)) => {
+                    self.event(Severity::Warning, format!("full speed is forced: {why}"));
+                    self.problems[at] = Some(why.clone());
+                }
+                (Some(why), None) => {
+                    self.event(Severity::Info, format!("over: {why}"));
+                    self.problems[at] = None;
+                }
+                _ => {}
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::support::{parts, sources};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use wattio_governor::Governor;
+use wattio_governor::{Governor, Guard};
 use wattio_law::{Action, Law, Limits, Observation};
 use wattio_units::Seconds;
 
@@ -66,4 +66,38 @@ fn full_speed_that_somebody_wants_is_no_flap() {
 fn a_law_that_keeps_changing_its_mind_opens_the_breaker() {
     let (flaps, trips) = turns(|_, saves, saving| saves.store(saving, Ordering::Relaxed));
     assert!(flaps > 30 && trips == 1, "{flaps} flaps, {trips} trips");
+}
+
+/// A guard whose file somebody turns over.
+struct Turned(Arc<AtomicBool>, u32);
+
+impl Guard for Turned {
+    fn problem(&mut self, _: Seconds) -> Option<String> {
+        self.1 += 1;
+        self.0.load(Ordering::Relaxed).then(|| format!("the array lacks a disk, told {}", self.1))
+    }
+}
+
+/// The log said that full speed was forced, and not by what; nothing at all if nothing was saved.
+#[test]
+fn what_a_guard_forces_full_speed_for_is_told_when_it_begins_and_when_it_is_over() {
+    let (world, limits) = steady_world();
+    let (saves, is_wrong) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let law = ScriptedLaw { limits: limits.clone(), saves };
+    let mut parts = parts(&world, sources(&world), Box::new(law), &limits);
+    parts.guards = vec![Box::new(Turned(is_wrong.clone(), 0))];
+    let mut governor = Governor::new(parts, Duration::ZERO);
+    let mut told = Vec::new();
+    for at in 1..=9 {
+        is_wrong.store((3..=5).contains(&at) || at == 8, Ordering::Relaxed);
+        let events = window(&mut governor, at).0.events.into_iter();
+        told.extend(events.map(|event| (at, event.message)));
+    }
+    let expected = [
+        (3, "full speed is forced: the array lacks a disk, told 3"),
+        (6, "over: the array lacks a disk, told 3"),
+        (8, "full speed is forced: the array lacks a disk, told 8"),
+        (9, "over: the array lacks a disk, told 8"),
+    ];
+    assert_eq!(told, expected.map(|(at, message)| (at, message.to_owned())));
 }
