@@ -103,8 +103,11 @@ fn page_of_one(status: &Status, is_first: bool) -> String {
         rows.push(("bound broken", bound.broken(is_estimate)));
     }
     rows.push(("setting changed", counted(counts.setting_changes, "time")));
-    let failures = counts.knob_failures + counts.source_errors;
-    rows.push(("writes", format!("{}, {}", counts.knob_writes, counted(failures, "failure"))));
+    let failures = counted(counts.knob_failures, "failure");
+    rows.push(("writes", format!("{}, {failures}", counts.knob_writes)));
+    if counts.source_errors > 0 {
+        rows.push(("sources", counted(counts.source_errors, "failure")));
+    }
     let own = &status.own;
     let share = 100.0 * own.cpu_s / status.uptime_s.max(1e-9);
     let mib = own.resident_bytes as f64 / f64::from(1 << 20);
@@ -446,6 +449,22 @@ mod tests {
     fn short_latencies_can_be_told_apart() {
         assert_eq!([8.4, 8.84, 9.4].map(time), ["8.4 us", "8.8 us", "9.4 us"]);
         assert_eq!([1.0, 10.0, 99.96, 312.4].map(time), ["1 us", "10 us", "100 us", "312 us"]);
+    }
+
+    /// What a source failed to answer was told as writes that failed, also in shadow mode.
+    #[test]
+    fn failures_of_sources_are_no_writes() {
+        let mut status = status();
+        (status.counts.knob_writes, status.counts.knob_failures) = (6, 1);
+        let text = page(&status);
+        assert!(text.contains("writes           6, 1 failure\n"), "{text}");
+        assert!(!text.contains("\nsources "), "{text}");
+        status.counts.source_errors = 2;
+        let text = page(&status);
+        assert!(
+            text.contains("writes           6, 1 failure\nsources          2 failures\n"),
+            "{text}"
+        );
     }
 
     /// A share of windows above a bound over the run looked like a broken promise.
