@@ -2,7 +2,7 @@
 
 use super::{DaemonConfig, LEAVING_KNOBS, SafetyConfig};
 use crate::groups::GroupConfig;
-use crate::knobs::KnobConfig;
+use crate::knobs::{KnobConfig, KnobOpenError};
 use crate::processes::ProcessPattern;
 use crate::sources::power::MeterConfig;
 use crate::sources::{BackgroundConfig, queued};
@@ -11,12 +11,17 @@ use std::collections::BTreeSet;
 use wattio_control::{SettingError, Settings};
 use wattio_governor::Cpus;
 use wattio_plant::{DescriptionError, require};
+use wattio_units::Seconds;
 
 impl DaemonConfig {
     pub(super) fn check(&self) -> Result<(), DescriptionError> {
         check_name(&self.name)?;
         self.check_applications()?;
         self.check_groups()?;
+        for (place, knob) in self.knobs.iter().enumerate() {
+            let wrong = |error: KnobOpenError| at(format!("knob[{place}]"), error.to_string());
+            knob.check().map_err(wrong)?;
+        }
         let whole = |knob: &&KnobConfig| knob.serves_all_groups();
         for kind in self.knobs.iter().filter(whole).map(KnobConfig::name) {
             let count = self.knobs.iter().filter(|knob| knob.name() == kind).count();
@@ -227,17 +232,27 @@ fn checked_policy(name: &str, settings: &Settings) -> Result<(), (String, String
 
 impl SafetyConfig {
     fn check(&self) -> Result<(), DescriptionError> {
-        let day = 86_400.0;
+        let day = Seconds(86_400.0);
         for (key, value, least, most) in [
-            ("dwell", self.dwell.0, 0.0, 3600.0),
+            ("dwell", self.dwell, Seconds(0.0), Seconds(3600.0)),
+            ("span", self.span, Seconds(1.0), day),
+            ("cool_down", self.cool_down, Seconds(1.0), day),
+            ("cool_down_max", self.cool_down_max, self.cool_down, day * 7.0),
+        ] {
+            let message = format!("is {value}; allowed is {least} to {most}");
+            require((least..=most).contains(&value), format!("safety.{key}"), message)?;
+        }
+        for (key, value, least, most) in [
             ("stale_after_windows", self.stale_after_windows, 1.0, 60.0),
-            ("span", self.span.0, 1.0, day),
-            ("cool_down", self.cool_down.0, 1.0, day),
-            ("cool_down_max", self.cool_down_max.0, self.cool_down.0, 7.0 * day),
             ("model_error_max", self.model_error_max, 0.0, 1.0),
         ] {
             let message = format!("is {value}; allowed is {least} to {most}");
             require((least..=most).contains(&value), format!("safety.{key}"), message)?;
+        }
+        for (place, check) in self.checks.iter().enumerate() {
+            let message = format!("{:?} is not an absolute path", check.file);
+            let key = format!("safety.check[{place}].file");
+            require(check.file.starts_with('/'), key, message)?;
         }
         require(self.cores_off_max >= 1, "safety.cores_off_max", "must be at least 1")
     }

@@ -207,6 +207,10 @@ fn a_source_that_names_nothing_or_no_place_is_refused() {
             "kind = 'redis'\nserver = '127.0.0.1:999999'",
             "latency.server: \"127.0.0.1:999999\" is neither an address with a port from 1 to 65535",
         ),
+        (
+            "kind = 'log'\npath = '/a.log'\nafter = ' '",
+            "latency.after: is empty: say what stands right before the latency",
+        ),
         ("kind = 'redis'\nserver = 'a:0'", "latency.server: \"a:0\" is neither"),
         ("kind = 'redis'\nserver = ':1'", "latency.server: \":1\" is neither"),
         ("kind = 'redis'\nuser = 'a'", "latency.user: needs password_file"),
@@ -382,4 +386,69 @@ fn the_page_of_keys_has_the_defaults_of_the_code() {
         }
     }
     assert!(compared > 40, "{compared}");
+}
+
+/// `check` accepted what `run` refuses on every host.
+#[test]
+fn a_knob_with_a_value_that_no_host_takes_is_refused() {
+    for (knob, says) in [
+        (
+            "kind = 'cpu.latency'\nat_full_speed = '2 s'",
+            "cpu.latency: at_full_speed = 2 s is not between 0 s and 1 s",
+        ),
+        ("kind = 'cpu.idle'", "cpu.idle: has neither saving nor at_full_speed"),
+        ("kind = 'cpu.idle'\nsaving = '1 us'\nat_full_speed = '2 us'", "cpu.idle: saving = 1 us"),
+        ("kind = 'cpu.online'\naccept_hotplug = false", "cpu.online: takes cores"),
+        (
+            "kind = 'background'\npace_while_saving = 2",
+            "background: pace_while_saving = 2: allowed",
+        ),
+        ("kind = 'disk.runtime'\ndevices = []", "disk.runtime: devices names none"),
+        (
+            "kind = 'disk.runtime'\ndevices = ['sdb']\nafter = '-1 s'",
+            "disk.runtime: after = -1 s is",
+        ),
+        ("kind = 'disk.runtime'\ndevices = ['sdb']\nwake = '3 min'", "disk.runtime: wake = "),
+        ("kind = 'nvme.power'\ndevices = []", "nvme.power: devices names none"),
+        (
+            "kind = 'nvme.power'\ndevices = ['nvme0']\nlatency = '1 h'",
+            "nvme.power: latency = 1 h is not between",
+        ),
+        (
+            "kind = 'nvme.power'\ndevices = ['nvme0']\nlatency = '1 s'\npower_state = 1",
+            "nvme.power: has both latency and power_state",
+        ),
+        (
+            "kind = 'nvme.power'\ndevices = ['nvme0']\npower_state = 1\nprogram = 'nvme'",
+            "nvme.power: program = \"nvme\" must be an absolute path",
+        ),
+        ("kind = 'sata.alpm'\ndevices = []", "sata.alpm: devices names none"),
+        ("kind = 'sata.alpm'\ndevices = ['host0']\npolicy = 'max'", "sata.alpm: policy \"max\""),
+        (
+            "kind = 'sata.alpm'\ndevices = ['host0']\npolicy = 'min_power'",
+            "sata.alpm: policy \"min",
+        ),
+    ] {
+        let text = format!("{SMALLEST}\n[[knob]]\nkind = 'cpu.frequency'\n[[knob]]\n{knob}\n");
+        let message = DaemonConfig::from_toml(&text).unwrap_err().to_string();
+        assert!(message.starts_with(&format!("knob[1]: {says}")), "{message}");
+    }
+}
+
+/// "is 7200; allowed is 0 to 3600" of a key that was written as "2 h".
+#[test]
+fn what_is_allowed_of_a_time_is_told_with_its_unit() {
+    for (safety, says) in [
+        ("dwell = '2 h'", "safety.dwell: is 2 h; allowed is 0 s to 1 h"),
+        ("span = '0 s'", "safety.span: is 0 s; allowed is 1 s to 1 d"),
+        ("cool_down_max = '1 min'", "safety.cool_down_max: is 1 min; allowed is 10 min to 7 d"),
+        (
+            "check = [{ file = 'health', healthy = 'ok' }]",
+            "safety.check[0].file: \"health\" is not an absolute path",
+        ),
+    ] {
+        let text = format!("{SMALLEST}\n[safety]\n{safety}\n");
+        let message = DaemonConfig::from_toml(&text).unwrap_err().to_string();
+        assert_eq!(message, says);
+    }
 }

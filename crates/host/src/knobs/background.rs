@@ -91,6 +91,15 @@ struct Weight {
 }
 
 impl BackgroundConfig {
+    /// See [`super::KnobConfig::check`].
+    pub(super) fn check(&self) -> Result<(), String> {
+        let pace = self.pace_while_saving;
+        if (0.0..=1.0).contains(&pace) {
+            return Ok(());
+        }
+        Err(format!("pace_while_saving = {pace}: allowed is 0 to 1"))
+    }
+
     pub(super) fn open(&self, root: &Root) -> Opened {
         self.open_with(root, &mut Err)
     }
@@ -107,9 +116,7 @@ impl BackgroundConfig {
     fn open_with(&self, root: &Root, absent: &mut Absent<'_>) -> Opened {
         let cgroups = Cgroups::find(root);
         let pace_while_saving = self.pace_while_saving;
-        if !(0.0..=1.0).contains(&pace_while_saving) {
-            return Err(format!("pace_while_saving = {pace_while_saving}: allowed is 0 to 1"));
-        }
+        self.check()?;
         let mut knob = BackgroundKnob {
             root: root.clone(),
             arrays: Vec::new(),

@@ -151,10 +151,29 @@ fn resting(
     after: Seconds,
 ) -> Result<Resting, String> {
     let wake = wake.unwrap_or(usual);
-    if !(Seconds(0.0)..=WAKE_MAX).contains(&wake) {
-        return Err(format!("wake = {wake} is not between 0 s and {WAKE_MAX}"));
-    }
+    check_wake(wake)?;
     Ok(Resting { count: there.len(), wake, after })
+}
+
+fn check_wake(wake: Seconds) -> Result<(), String> {
+    if (Seconds(0.0)..=WAKE_MAX).contains(&wake) {
+        return Ok(());
+    }
+    Err(format!("wake = {wake} is not between 0 s and {WAKE_MAX}"))
+}
+
+/// What all three knobs have.
+fn check_named(devices: &[String], such_as: &str, wake: Option<Seconds>) -> Result<(), String> {
+    if devices.is_empty() {
+        return Err(format!("devices names none; allowed: such as {such_as}"));
+    }
+    wake.map_or(Ok(()), check_wake)
+}
+
+/// Whether every file that `knob` writes a time to takes `value`.
+fn check_seconds(knob: &str, key: &str, value: Seconds) -> Result<(), String> {
+    let timed = |file: &&KnobFile| file.act.is_none();
+    files_of(knob).filter(timed).try_for_each(|file| seconds(file, key, value).map(|_| ()))
 }
 
 /// Files that hold one value in Idle and their old value otherwise.
@@ -165,6 +184,22 @@ struct IdleKnob {
 }
 
 impl NvmeConfig {
+    /// See [`super::KnobConfig::check`].
+    pub(super) fn check(&self) -> Result<(), String> {
+        check_named(&self.devices, "[\"nvme*\"]", self.wake)?;
+        match (self.latency, self.power_state) {
+            (Some(_), Some(_)) => {
+                Err("has both latency and power_state: give one of them".to_owned())
+            }
+            (None, Some(_)) if !self.program.starts_with('/') => Err(format!(
+                "program = {:?} must be an absolute path, such as /usr/sbin/nvme",
+                self.program
+            )),
+            (None, Some(_)) => Ok(()),
+            (latency, None) => check_seconds(NVME, "latency", latency.unwrap_or(LATENCY_DEFAULT)),
+        }
+    }
+
     pub(super) fn resting(&self, root: &Root) -> Result<Resting, String> {
         let there = devices(root, NVME_FOLDER, &self.devices)?;
         let usual = match self.power_state {
@@ -175,6 +210,7 @@ impl NvmeConfig {
     }
 
     pub(super) fn open(&self, root: &Root) -> Opened {
+        self.check()?;
         let mut files = Vec::new();
         for device in devices(root, NVME_FOLDER, &self.devices)? {
             files.push(match self.power_state {
@@ -204,13 +240,7 @@ impl NvmeConfig {
 
     /// A state that the drive is sent to.
     fn ordered(&self, root: &Root, device: &str, state: u8) -> Result<(Address, String), String> {
-        if self.latency.is_some() {
-            return Err("has both latency and power_state: give one of them".to_owned());
-        }
-        let tool = self.tool().filter(|tool| tool.program.starts_with('/'));
-        let tool = tool.ok_or_else(|| {
-            format!("program = {:?} must be an absolute path, such as /usr/sbin/nvme", self.program)
-        })?;
+        let tool = self.tool().ok_or("has no power_state")?;
         if let Some((_, address)) = tolerance(root, device) {
             let now = root.read(address.rest()).unwrap_or_default();
             if now != "0" {
@@ -240,12 +270,19 @@ fn tolerance(root: &Root, device: &str) -> Option<(&'static KnobFile, Address)> 
 }
 
 impl DiskConfig {
+    /// See [`super::KnobConfig::check`].
+    pub(super) fn check(&self) -> Result<(), String> {
+        check_named(&self.devices, "[\"sdb\"]", self.wake)?;
+        check_seconds(DISK, "after", self.after)
+    }
+
     pub(super) fn resting(&self, root: &Root) -> Result<Resting, String> {
         let there = devices(root, DISK_FOLDER, &self.devices)?;
         resting(there, self.wake, DISK_WAKE, self.after)
     }
 
     pub(super) fn open(&self, root: &Root) -> Opened {
+        self.check()?;
         let mut files = Vec::new();
         for device in devices(root, DISK_FOLDER, &self.devices)? {
             // The older file is read only where the newer one is there.
@@ -279,15 +316,9 @@ impl DiskConfig {
 }
 
 impl SataConfig {
-    pub(super) fn resting(&self, root: &Root) -> Result<Resting, String> {
-        let mut there = devices(root, SATA_FOLDER, &self.devices)?;
-        let has_link =
-            |host: &String| files_of(SATA).any(|file| file.of_device(root, host).is_some());
-        there.retain(has_link);
-        resting(there, self.wake, SATA_WAKE, Seconds(0.0))
-    }
-
-    pub(super) fn open(&self, root: &Root) -> Opened {
+    /// See [`super::KnobConfig::check`].
+    pub(super) fn check(&self) -> Result<(), String> {
+        check_named(&self.devices, "[\"host*\"]", self.wake)?;
         let known: Vec<_> =
             files_of(SATA).flat_map(|file| &file.values).map(String::as_str).collect();
         if !known.contains(&self.policy.as_str()) {
@@ -300,6 +331,19 @@ impl SataConfig {
                 self.policy
             ));
         }
+        Ok(())
+    }
+
+    pub(super) fn resting(&self, root: &Root) -> Result<Resting, String> {
+        let mut there = devices(root, SATA_FOLDER, &self.devices)?;
+        let has_link =
+            |host: &String| files_of(SATA).any(|file| file.of_device(root, host).is_some());
+        there.retain(has_link);
+        resting(there, self.wake, SATA_WAKE, Seconds(0.0))
+    }
+
+    pub(super) fn open(&self, root: &Root) -> Opened {
+        self.check()?;
         let mut files = Vec::new();
         for device in devices(root, SATA_FOLDER, &self.devices)? {
             for file in files_of(SATA) {

@@ -53,19 +53,20 @@ pub struct LatencyConfig {
 const LATENCY_MAX: Seconds = Seconds(1.0);
 
 impl IdleStatesConfig {
-    pub(super) fn open(&self, root: &Root, topology: &Topology, groups: &[Group]) -> Opened {
+    /// See [`super::KnobConfig::check`].
+    pub(super) fn check(&self) -> Result<(), String> {
         match (self.saving, self.at_full_speed) {
-            (None, None) => {
-                return Err("has neither saving nor at_full_speed: nothing to turn".to_owned());
-            }
-            (Some(saving), Some(full)) if saving < full => {
-                return Err(format!(
-                    "saving = {saving} is less than at_full_speed = {full}: cores would sleep less \
-                     deeply while saving"
-                ));
-            }
-            _ => {}
+            (None, None) => Err("has neither saving nor at_full_speed: nothing to turn".to_owned()),
+            (Some(saving), Some(full)) if saving < full => Err(format!(
+                "saving = {saving} is less than at_full_speed = {full}: cores would sleep less \
+                 deeply while saving"
+            )),
+            _ => Ok(()),
         }
+    }
+
+    pub(super) fn open(&self, root: &Root, topology: &Topology, groups: &[Group]) -> Opened {
+        self.check()?;
         let (mut places, mut states) = (Vec::new(), 0);
         for cpu in cores_of(groups).iter() {
             for (path, latency) in states_of(root, cpu)? {
@@ -125,18 +126,24 @@ fn states_of(root: &Root, cpu: u32) -> Result<Vec<(String, Seconds)>, String> {
 }
 
 impl LatencyConfig {
-    pub(super) fn open(&self, root: &Root, topology: &Topology, groups: &[Group]) -> Opened {
+    /// See [`super::KnobConfig::check`].
+    pub(super) fn check(&self) -> Result<(), String> {
         let asked = self.at_full_speed;
-        if !(Seconds(0.0)..=LATENCY_MAX).contains(&asked) {
-            return Err(format!("at_full_speed = {asked} is not between 0 s and {LATENCY_MAX}"));
+        if (Seconds(0.0)..=LATENCY_MAX).contains(&asked) {
+            return Ok(());
         }
+        Err(format!("at_full_speed = {asked} is not between 0 s and {LATENCY_MAX}"))
+    }
+
+    pub(super) fn open(&self, root: &Root, topology: &Topology, groups: &[Group]) -> Opened {
+        self.check()?;
         if !root.exists(dma_latency::DEVICE) {
             return Err(format!(
                 "{} is not there; under systemd, DeviceAllow= must name it (deep.conf)",
                 dma_latency::DEVICE
             ));
         }
-        let value = format!("{:.0}", (asked.0 * 1e6).floor());
+        let value = format!("{:.0}", (self.at_full_speed.0 * 1e6).floor());
         let place = Place::new(dma_latency::address(), Target::Original, Target::Set(value));
         Ok(Box::new(SavingKnob::new(LATENCY, groups, topology, vec![place])))
     }

@@ -131,6 +131,31 @@ impl KnobConfig {
         }
     }
 
+    /// Checks what does not depend on the host.
+    ///
+    /// # Errors
+    /// What is wrong, and what is allowed.
+    pub fn check(&self) -> Result<(), KnobOpenError> {
+        let checked = match self {
+            Self::Online(config) => config.check(),
+            Self::IdleStates(config) => config.check(),
+            Self::Latency(config) => config.check(),
+            Self::Background(config) => config.check(),
+            Self::Nvme(config) => config.check(),
+            Self::Disk(config) => config.check(),
+            Self::Sata(config) => config.check(),
+            Self::Cpuset(_)
+            | Self::Affinity(_)
+            | Self::Frequency(_)
+            | Self::Turbo(_)
+            | Self::Epp(_)
+            | Self::Epb(_)
+            | Self::Uncore(_)
+            | Self::PowerCap(_) => Ok(()),
+        };
+        checked.map_err(|message| KnobOpenError { knob: self.name(), message })
+    }
+
     /// Checks that the host has what the knob turns.
     ///
     /// # Errors

@@ -38,14 +38,15 @@ struct OnlineKnob {
 }
 
 impl OnlineConfig {
+    /// See [`super::KnobConfig::check`].
+    pub(super) fn check(&self) -> Result<(), String> {
+        let message = "takes cores of the running machine offline; set accept_hotplug = true for \
+                       that, or use cpu.cpuset, which does not need it";
+        if self.accept_hotplug { Ok(()) } else { Err(message.to_owned()) }
+    }
+
     pub(super) fn open(&self, root: &Root, topology: &Topology, groups: &[Group]) -> Opened {
-        if !self.accept_hotplug {
-            return Err(
-                "takes cores of the running machine offline; set accept_hotplug = true for that, \
-                 or use cpu.cpuset, which does not need it"
-                    .to_owned(),
-            );
-        }
+        self.check()?;
         let mut units: Vec<Cpus> = Vec::new();
         let grouped = groups.iter().fold(Cpus::default(), |all, group| all.or(&group.cores()));
         for cpu in groups.iter().flat_map(|group| &group.order) {

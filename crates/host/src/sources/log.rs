@@ -57,6 +57,18 @@ struct Log {
 /// Lines without any latency after which the pattern is taken to be wrong.
 const WITHOUT_MAX: u64 = 100;
 
+/// Checks what does not depend on the host.
+///
+/// # Errors
+/// The key, and what is allowed.
+pub(super) fn check(config: &Config) -> Result<(), (&'static str, String)> {
+    if !config.after.trim().is_empty() {
+        return Ok(());
+    }
+    let message = "is empty: say what stands right before the latency, such as after = \"rt=\"";
+    Err(("after", message.to_owned()))
+}
+
 /// Starts to read in a thread of its own, at the end of the log.
 ///
 /// # Errors
@@ -71,12 +83,7 @@ pub fn open(
     if !config.path.starts_with('/') {
         return Err(SourceError::new(&name, "path must be absolute"));
     }
-    if config.after.trim().is_empty() {
-        return Err(SourceError::new(
-            &name,
-            "after is empty: say what stands right before the latency, such as after = \"rt=\"",
-        ));
-    }
+    check(config).map_err(|(key, message)| SourceError::new(&name, format!("{key} {message}")))?;
     let interval = interval(&name, config.interval, period)?;
     let followed = Followed::at_its_end(root, &config.path);
     let (after, unit_us) = (config.after.clone(), config.unit.us());

@@ -117,6 +117,7 @@ impl LatencyConfig {
                 ("command", program, "[\"/usr/local/bin/latency\"]")
             }
             Self::Log(config) => {
+                log::check(config)?;
                 ("path", std::slice::from_ref(&config.path), "\"/var/log/nginx/latency.log\"")
             }
             Self::Prometheus(config) => return prometheus::check(config),

@@ -15,6 +15,7 @@ use super::polled::Slot;
 use crate::Root;
 use crate::Stopwatch;
 use crate::machine::command::user;
+use crate::verdict::counted;
 use child::{BackOff, Output, listen};
 use rustix::process::getuid;
 use serde::Deserialize;
@@ -105,7 +106,8 @@ impl<T: Default + Send + 'static> Listener<T> {
                 Output::Line(text) => read(line::parse(&text)).map_err(|why| {
                     wrong_lines += 1;
                     let text: String = text.chars().take(200).collect();
-                    format!("{wrong_lines} lines made no sense so far; {text:?}: {why}")
+                    let lines = counted(wrong_lines, "line");
+                    format!("{lines} made no sense so far; {text:?}: {why}")
                 }),
                 Output::Failure(why) => read(Err(why)),
             };

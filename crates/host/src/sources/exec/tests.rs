@@ -77,7 +77,7 @@ fn a_line_that_makes_no_sense_is_an_error_until_one_that_does() {
     let mut source = host.latency(&script);
     let answer = until(|| source.sample(Seconds(1.0)), Result::is_err);
     let error = answer.unwrap_err().to_string();
-    assert!(error.contains("1 lines made no sense") && error.contains("watt"), "{error}");
+    assert!(error.contains("1 line made no sense") && error.contains("watt"), "{error}");
     std::fs::write(gate, "").unwrap();
     let answer = until(|| source.sample(Seconds(1.0)), Result::is_ok);
     assert_eq!(answer.unwrap().unwrap().requests, 0);
