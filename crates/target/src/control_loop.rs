@@ -196,8 +196,7 @@ impl<R: Reactors> Governing<R> {
         if step.insight.mode != before {
             let name = |mode: Option<&'static str>| mode.unwrap_or("none");
             let change = format!("{} -> {}", name(before), name(step.insight.mode));
-            let why = step.forced.as_ref().map_or(String::new(), |why| format!(": {why}"));
-            let message = format!("{change}: {}{why}", step.insight.reason);
+            let message = format!("{change}: {}", step.why());
             self.tell(Severity::Info, message, clock);
             // Every second or so, for weeks: the page and the journal have it, the log need not.
             self.untold.pop();

@@ -168,9 +168,7 @@ impl Application {
             if step.insight.mode != before {
                 let name = |mode: Option<&'static str>| mode.unwrap_or("none");
                 let change = format!("{} -> {}", name(before), name(step.insight.mode));
-                let why = step.forced.as_ref().map_or(String::new(), |why| format!(": {why}"));
-                let message = format!("{change}: {}{why}", step.insight.reason);
-                self.tell(Severity::Info, message, clock.utc_ns());
+                self.tell(Severity::Info, format!("{change}: {}", step.why()), clock.utc_ns());
             }
             self.account(step, clock);
             self.own.step(began.elapsed());
