@@ -55,6 +55,9 @@ pub struct Line {
     pub power_w: Option<f64>,
 }
 
+/// No latency, in microseconds; what is more is something else.
+const LATENCY_US_MAX: f64 = 1e12;
+
 /// Reads a line.
 ///
 /// # Errors
@@ -68,6 +71,9 @@ pub fn parse(text: &str) -> Result<Line, String> {
         _ => Ok(()),
     };
     positive("latency_us_mean", line.latency_us_mean)?;
+    if let Some(mean) = line.latency_us_mean.filter(|mean| *mean > LATENCY_US_MAX) {
+        return Err(format!("latency_us_mean = {mean:e} is no latency: that is over eleven days"));
+    }
     positive("latency_us_total", line.latency_us_total)?;
     positive("bytes_mean", line.bytes_mean)?;
     positive("oldest_s", line.oldest_s)?;
@@ -170,6 +176,17 @@ mod tests {
 
     fn sample(line: Line) -> Result<Option<LatencySample>, String> {
         line.sample(Seconds(3.0), &mut Differences::new("test"))
+    }
+
+    /// A mean of 1e300 us went into the journal, and its report's axis had 290 digits.
+    #[test]
+    fn a_mean_that_is_no_latency_makes_no_sense() {
+        for (mean, is_one) in [("0", true), ("1e12", true), ("1.1e12", false), ("1e300", false)] {
+            let text = format!("{{\"requests\": 1, \"latency_us_mean\": {mean}}}");
+            assert_eq!(parse(&text).is_ok(), is_one, "{mean}");
+        }
+        let error = parse("{\"requests\": 1, \"latency_us_mean\": 1e300}").unwrap_err();
+        assert_eq!(error, "latency_us_mean = 1e300 is no latency: that is over eleven days");
     }
 
     #[test]
