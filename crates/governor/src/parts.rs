@@ -109,6 +109,15 @@ pub struct Stepped {
     pub forced: Option<String>,
 }
 
+impl Stepped {
+    /// The law's reason, and what forced full speed, if anything did.
+    #[must_use]
+    pub fn why(&self) -> String {
+        let reason = self.insight.reason;
+        self.forced.as_ref().map_or_else(|| reason.to_owned(), |why| format!("{reason}: {why}"))
+    }
+}
+
 /// What one tick did.
 #[derive(Debug, Default)]
 pub struct Tick {

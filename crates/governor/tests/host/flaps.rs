@@ -90,8 +90,14 @@ fn what_a_guard_forces_full_speed_for_is_told_when_it_begins_and_when_it_is_over
     let mut told = Vec::new();
     for at in 1..=9 {
         is_wrong.store((3..=5).contains(&at) || at == 8, Ordering::Relaxed);
-        let events = window(&mut governor, at).0.events.into_iter();
-        told.extend(events.map(|event| (at, event.message)));
+        let (tick, stepped) = window(&mut governor, at);
+        told.extend(tick.events.into_iter().map(|event| (at, event.message)));
+        let reason = stepped.insight.reason;
+        match at {
+            2 => assert_eq!(stepped.why(), reason),
+            4 => assert_eq!(stepped.why(), format!("{reason}: the array lacks a disk, told 4")),
+            _ => {}
+        }
     }
     let expected = [
         (3, "full speed is forced: the array lacks a disk, told 3"),

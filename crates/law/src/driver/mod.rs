@@ -50,15 +50,6 @@ pub struct Stepped {
     pub jump: Option<String>,
 }
 
-impl Stepped {
-    /// The law's reason, and what forced full speed, if anything did.
-    #[must_use]
-    pub fn why(&self) -> String {
-        let reason = self.insight.reason;
-        self.forced.as_ref().map_or_else(|| reason.to_owned(), |why| format!("{reason}: {why}"))
-    }
-}
-
 /// Why full speed is forced where a window has no latency that can be used.
 pub const NO_LATENCY: &str = "no latency to go by";
 

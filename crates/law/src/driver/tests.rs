@@ -292,16 +292,3 @@ fn a_tolerance_that_is_set_leaves_bounds_on_percentiles_unless_there_are_no_othe
         assert_eq!(driver.bounds(), parsed(after), "{before:?}");
     }
 }
-
-/// The log said "full speed is forced", and not by what.
-#[test]
-fn a_step_tells_what_forced_full_speed() {
-    let Trial { mut driver, mut plant, .. } =
-        trial(&[4], vec![observed(0.0)], DriverSettings::default());
-    let mut stepped = driver.advance(&mut plant, Duration::from_millis(500)).unwrap().unwrap();
-    stepped.insight.reason = "full speed is forced";
-    stepped.forced = None;
-    assert_eq!(stepped.why(), "full speed is forced");
-    stepped.forced = Some(NO_LATENCY.to_owned());
-    assert_eq!(stepped.why(), "full speed is forced: no latency to go by");
-}
