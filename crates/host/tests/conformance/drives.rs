@@ -128,7 +128,7 @@ fn drives_knobs_say_what_is_missing() {
         assert!(message.contains(says), "{message}");
     };
     missing("kind = 'nvme.power'\ndevices = ['nvme7']", "which has nvme0");
-    missing("kind = 'nvme.power'\ndevices = []", "names no device");
+    missing("kind = 'nvme.power'\ndevices = []", "devices names none");
     missing(
         "kind = 'nvme.power'\ndevices = ['nvme0']\nlatency = '1 h'",
         "latency = 1 h is not between",
