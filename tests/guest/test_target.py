@@ -16,7 +16,7 @@ from guest.guest import Guest
 from guest.image import Content
 from guest.target import HOST, served
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(700)]
 
 HERE = Path(__file__).parent
 # The smallest that mkfs.xfs makes is 300 MiB.
@@ -67,7 +67,7 @@ def disk(guest: Guest, files: Path, client: str, filesystem: str, *options: str)
             devices += ["-device", "virtio-blk-pci,drive=disk"]
         etc: dict[str, Content] = {"/etc/mtab": "", "/etc/mke2fs.conf": Path("/etc/mke2fs.conf")}
         done = guest.run(
-            [files, *programs(filesystem)], script, files=etc, devices=devices, timeout_s=300.0
+            [files, *programs(filesystem)], script, files=etc, devices=devices, timeout_s=600.0
         )
         assert done.exit_code == 0, done.output + "".join(target.log[-20:])
         return done.output
