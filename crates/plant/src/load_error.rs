@@ -121,13 +121,10 @@ fn one_or_several<T: DeserializeOwned>(text: &str, error: &toml::de::Error) -> O
     }
     if let Some(name) = here.strip_prefix('[').and_then(|here| here.strip_suffix(']')) {
         let are_several = message == "invalid type: map, expected a sequence";
-        let of_item = |error: &toml::de::Error| {
-            error
-                .span()
-                .is_some_and(|other| other.start == span.start)
-                .then(|| item(error.message()))
-        };
-        let item = instead(&format!("[[{name}]]")).as_ref().and_then(of_item).flatten();
+        let is_here =
+            |error: &toml::de::Error| error.span().is_some_and(|other| other.start == span.start);
+        let of_items = instead(&format!("[[{name}]]")).filter(is_here);
+        let item = of_items.and_then(|error| item(error.message()));
         let told = item.map_or_else(
             || format!("expected a list of tables: [[{name}]]"),
             |item| list(name, item),

@@ -63,15 +63,18 @@ impl Volume {
 
     /// Answers flushes that are done. If a device has failed, and no superblock says so, that comes first:
     /// after a loss of power the device might be opened alone, and taken for one that holds all that
-    /// was flushed.
+    /// was flushed. Once nothing can be written, nothing will say so.
     pub(crate) fn answer_flushes(&mut self) {
         let lacks = |device: usize| self.devices.roles()[device] == DeviceRole::Out;
         let mut counting = (0..).zip(&self.superblock.roles);
-        if counting.any(|(device, &role)| role == DeviceRole::InSync && lacks(device)) {
-            return;
-        }
+        let is_unsaid = counting.any(|(device, &role)| role == DeviceRole::InSync && lacks(device));
+        let result = match (&self.failed, is_unsaid) {
+            (Some(_), _) => Err(Fault::Io),
+            (None, true) => return,
+            (None, false) => Ok(Vec::new()),
+        };
         for tag in std::mem::take(&mut self.flush_held) {
-            self.answer(tag, Ok(Vec::new()));
+            self.answer(tag, result.clone());
         }
     }
 }

@@ -3,27 +3,23 @@
 mod world;
 
 use rand::RngExt;
-use wattio_pages::BLOCK;
-use wattio_volume::{DeviceRole, OpenError, OpenOptions, check, resize};
+use wattio_pages::{BLOCK, Pages};
+use wattio_volume::{
+    DeviceRole, Done, Io, Op, OpenError, OpenOptions, Part, Request, check, resize,
+};
 use world::disk::SimDisk;
-use world::{OPTIONS, Plan, World, another_opening, boxed, open};
+use world::opening::{another_opening, open, refusal};
+use world::{OPTIONS, Plan, World, boxed};
 
 fn world(devices: usize) -> World {
     World::new(Plan::small(devices))
-}
-
-fn error(disks: &[SimDisk], options: &OpenOptions) -> OpenError {
-    match open(boxed(disks), options) {
-        Ok(_) => panic!("it was opened"),
-        Err(error) => error,
-    }
 }
 
 #[test]
 fn a_volume_without_one_of_its_devices_must_be_asked_for() {
     let mirror = world(2);
     let strict = OpenOptions { accept_missing: false, ..OPTIONS };
-    let missing = error(&mirror.disks[..1], &strict);
+    let missing = refusal(&mirror.disks[..1], &strict);
     assert!(matches!(missing, OpenError::Missing { devices: 2, given: 1 }), "{missing}");
     assert!(open(boxed(&mirror.disks[..1]), &OPTIONS).is_ok());
 }
@@ -51,7 +47,7 @@ fn two_devices_that_went_on_without_each_other_are_refused() {
         let opened = open(boxed(&world.disks[alone..=alone]), &OPTIONS).expect("one is enough");
         assert_eq!(opened.recovery.devices_out, 1);
     }
-    assert!(matches!(error(&world.disks, &OPTIONS), OpenError::SplitBrain));
+    assert!(matches!(refusal(&world.disks, &OPTIONS), OpenError::SplitBrain));
 }
 
 /// A device that had been replaced and filled again came back beside the other one: the volume was
@@ -72,7 +68,7 @@ fn an_old_device_beside_one_that_went_on_does_not_count() {
         let before: Vec<SimDisk> = disks.iter().map(SimDisk::copy).collect();
         let looked = check(boxed(&disks), &strict, |_, _| ()).map(|_| ());
         let resized = resize(boxed(&disks), 3000, &strict, another_opening()).map(|_| ());
-        for refused in [looked, resized, Err(error(&disks, &strict))] {
+        for refused in [looked, resized, Err(refusal(&disks, &strict))] {
             let refused = refused.expect_err("one of them is old").to_string();
             assert!(refused.starts_with(&format!("device {device} is out of date")), "{refused}");
         }
@@ -101,7 +97,7 @@ fn an_old_device_that_was_used_alone_is_refused_beside_the_one_that_went_on() {
         world.close_now();
     }
     let disks = [old, world.disks[1].clone()];
-    assert!(matches!(error(&disks, &OPTIONS), OpenError::SplitBrain));
+    assert!(matches!(refusal(&disks, &OPTIONS), OpenError::SplitBrain));
 }
 
 /// The numbers of superblocks count up on each half for itself: the old one, which was used alone for
@@ -129,7 +125,7 @@ fn an_old_device_that_was_used_alone_for_longer_is_refused_beside_the_one_that_w
             world.disks[1 - device].revive();
             world.disks[1 - device] = went_on[1 - device].clone();
             let refused = check(boxed(&world.disks), &OPTIONS, |_, _| ()).map(|_| ());
-            for refused in [refused, Err(error(&world.disks, &OPTIONS))] {
+            for refused in [refused, Err(refusal(&world.disks, &OPTIONS))] {
                 let refused = refused.expect_err("both have changed");
                 assert!(matches!(refused, OpenError::SplitBrain), "{refused}");
             }
@@ -155,7 +151,7 @@ fn a_copy_of_one_superblock_before_is_told_by_its_map() {
         world.cut_off();
         world.disks[device] = old;
         let looked = check(boxed(&world.disks), &strict, |_, _| ()).map(|_| ());
-        for refused in [looked, Err(error(&world.disks, &strict))] {
+        for refused in [looked, Err(refusal(&world.disks, &strict))] {
             let refused = refused.expect_err("one of them is old").to_string();
             assert!(refused.starts_with(&format!("device {device} is out of date")), "{refused}");
         }
@@ -300,7 +296,7 @@ fn a_disk_beside_a_copy_of_it_is_refused_and_neither_is_written() {
             let strict = OpenOptions { accept_missing: false, ..OPTIONS };
             let looked = check(boxed(&disks), &strict, |_, _| ()).map(|_| ());
             let resized = resize(boxed(&disks), 3000, &strict, another_opening()).map(|_| ());
-            for refused in [looked, resized, Err(error(&disks, &OPTIONS))] {
+            for refused in [looked, resized, Err(refusal(&disks, &OPTIONS))] {
                 let refused = refused.expect_err("one of them is a copy").to_string();
                 let says = "device 0 and device 1 are both device 0 of the volume";
                 assert!(refused.starts_with(says), "{refused}");
@@ -315,6 +311,30 @@ fn a_disk_beside_a_copy_of_it_is_refused_and_neither_is_written() {
     world.write_now(5);
     world.disks[1].revive();
     let disks = [world.disks[0].clone(), old, world.disks[1].clone()];
-    let refused = error(&disks, &OPTIONS).to_string();
+    let refused = refusal(&disks, &OPTIONS).to_string();
     assert!(refused.starts_with("device 1 and device 2 are both device 1 of the"), "{refused}");
+}
+
+/// A flush was done on both devices; then writes failed on one and on the other. Nothing will ever say that
+/// the first one failed, for which the answer waited.
+#[test]
+fn a_flush_that_ends_when_nothing_can_be_written_any_more_is_answered() {
+    let mut volume = open(boxed(&world(2).disks), &OPTIONS).expect("both are there").volume;
+    let data = Part::whole(Pages::zeroed(1));
+    volume.submit(1, Request::Flush);
+    volume.submit(2, Request::Write { lba: 0, data, fua: false });
+    volume.commit();
+    let ios: Vec<Io> = std::iter::from_fn(|| volume.next_io()).collect();
+    let id = |device: u8, is_flush: bool| {
+        let is_it = |io: &&Io| io.device == device && matches!(io.op, Op::Flush) == is_flush;
+        ios.iter().find(is_it).expect("each is asked for both").id
+    };
+    let failure = || Done::Write(Err(std::io::Error::other("broken")));
+    volume.complete(id(1, true), Done::Flush(Ok(())));
+    volume.complete(id(0, false), failure());
+    volume.complete(id(1, false), failure());
+    assert!(volume.failure().is_some());
+    volume.complete(id(0, true), Done::Flush(Ok(())));
+    let answers = std::iter::from_fn(|| volume.next_reply()).map(|reply| reply.tag);
+    assert!(answers.collect::<Vec<_>>().contains(&1));
 }

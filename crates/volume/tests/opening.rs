@@ -8,7 +8,8 @@ use wattio_volume::{
     create, read_superblock, resize,
 };
 use world::disk::SimDisk;
-use world::{OPTIONS, Plan, SMALL as GEOMETRY, World, another_opening, boxed, open};
+use world::opening::{another_opening, open, refusal};
+use world::{OPTIONS, Plan, SMALL as GEOMETRY, World, boxed};
 
 fn world(devices: usize) -> World {
     World::new(Plan::small(devices))
@@ -19,13 +20,6 @@ fn overwrite(disk: &SimDisk, offset: u64, byte: u8) {
     page.as_bytes_mut().fill(byte);
     let mut disk = disk.clone();
     disk.write_at(offset, &page).and_then(|()| disk.flush()).expect("a healthy disk");
-}
-
-fn error(disks: &[SimDisk], options: &OpenOptions) -> OpenError {
-    match open(boxed(disks), options) {
-        Ok(_) => panic!("it was opened"),
-        Err(error) => error,
-    }
 }
 
 #[test]
@@ -40,11 +34,11 @@ fn one_readable_copy_of_the_superblock_is_enough_and_none_is_no_volume() {
     }
     (0..2).flat_map(Geometry::superblock_offsets).for_each(|at| overwrite(disk, at, 7));
     assert!(matches!(
-        error(&world.disks, &OPTIONS),
+        refusal(&world.disks, &OPTIONS),
         OpenError::NoVolume(DeviceName { number: 0, .. })
     ));
     assert!(matches!(
-        error(&[SimDisk::new(GEOMETRY.device_bytes())], &OPTIONS),
+        refusal(&[SimDisk::new(GEOMETRY.device_bytes())], &OPTIONS),
         OpenError::NoVolume(DeviceName { number: 0, .. })
     ));
 }
@@ -155,7 +149,7 @@ fn a_lost_superblock_of_an_earlier_version_is_refused_and_what_can_be_found_is_s
         old_slot(&disk, number % 2, newest);
         old_slot(&disk, 1 - number % 2, older);
         let looked = check(boxed(&world.disks), &OPTIONS, |_, _| ()).map(|_| ());
-        for refused in [looked, Err(error(&world.disks, &OPTIONS))] {
+        for refused in [looked, Err(refusal(&world.disks, &OPTIONS))] {
             let refused = refused.expect_err("it may be newer").to_string();
             let says = "neither copy of a superblock on device 0 can be read, and the other one";
             assert!(refused.starts_with(says), "{refused}");
@@ -189,7 +183,7 @@ fn a_log_of_a_lost_opening_that_is_damaged_is_told_from_its_end() {
     // Both as this version writes them, but for the lost one.
     disk.write_page(Geometry::superblock_offsets(number % 2), &closed);
     Geometry::superblock_offsets(1 - number % 2).iter().for_each(|&at| overwrite(&disk, at, 7));
-    let refused = error(&world.disks, &OPTIONS);
+    let refused = refusal(&world.disks, &OPTIONS);
     assert!(matches!(refused, OpenError::DamagedLog { .. }), "{refused}");
 }
 
@@ -234,7 +228,7 @@ fn a_superblock_that_another_device_has_is_written_again() {
 #[test]
 fn a_map_that_takes_too_much_memory_is_refused_with_the_figures() {
     let options = OpenOptions { map_bytes_max: 1000, ..OPTIONS };
-    let message = error(&world(1).disks, &options).to_string();
+    let message = refusal(&world(1).disks, &options).to_string();
     assert!(message.contains("16256") && message.contains("1000"), "{message}");
 }
 
@@ -245,7 +239,7 @@ fn disks_that_do_not_belong_together_are_told_apart() {
     let other = new_disk();
     let mut disks = boxed(std::slice::from_ref(&other));
     create(&mut disks, VolumeId([9; 16]), GEOMETRY, Compression::None).expect("a new disk");
-    let mixed = error(&[new_disk(), mirror.disks[0].clone(), other], &OPTIONS).to_string();
+    let mixed = refusal(&[new_disk(), mirror.disks[0].clone(), other], &OPTIONS).to_string();
     assert!(mixed.starts_with("device 2 belongs to volume 0909"), "{mixed}");
     assert!(mixed.contains(", and device 1 to volume 0505"), "{mixed}");
 }
@@ -273,7 +267,7 @@ fn a_damaged_log_is_told_from_a_torn_one() {
     let first = superblock.positions[0];
     overwrite(&disk, GEOMETRY.block_offset(first.segment, first.block), 7);
     // No record after it can be reached, but they are there, and say what was durable before them.
-    let refused = error(&world.disks, &OPTIONS);
+    let refused = refusal(&world.disks, &OPTIONS);
     assert!(matches!(refused, OpenError::DamagedLog { found: 0, .. }), "{refused}");
     let options = OpenOptions { accept_loss: true, ..OPTIONS };
     let opened = open(boxed(&world.disks), &options).expect("the loss is accepted");
@@ -307,7 +301,7 @@ fn a_damaged_map_is_refused_unless_the_loss_is_accepted_and_then_only_its_blocks
     let disk = world.disks[0].clone();
     let superblock = read_superblock(&mut disk.clone(), 0).expect("a volume");
     overwrite(&disk, GEOMETRY.page_offset(superblock.area, 1), 7);
-    let refused = error(&world.disks, &OPTIONS);
+    let refused = refusal(&world.disks, &OPTIONS);
     assert!(matches!(refused, OpenError::DamagedMap { first: 508, last: 1015 }), "{refused}");
     let options = OpenOptions { accept_loss: true, ..OPTIONS };
     let opened = open(boxed(&world.disks), &options).expect("the loss is accepted");
@@ -464,6 +458,6 @@ fn a_second_copy_that_is_older_than_the_log_is_not_taken_for_the_newest() {
     }
     disk.write_page([Geometry::superblock_copies(1)[0]; 2], &older);
     disk.write_page([Geometry::superblock_copies(1)[1]; 2], &older);
-    let refused = error(&world.disks, &OPTIONS);
+    let refused = refusal(&world.disks, &OPTIONS);
     assert!(matches!(refused, OpenError::DamagedLog { .. }), "{refused}");
 }

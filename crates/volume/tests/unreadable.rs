@@ -7,7 +7,8 @@ use wattio_volume::{
     Class, Compression, DeviceName, DeviceRole, Geometry, OpenError, OpenOptions, Opened,
     read_superblock,
 };
-use world::{OPTIONS, Plan, SMALL as GEOMETRY, World, boxed, open};
+use world::opening::open;
+use world::{OPTIONS, Plan, SMALL as GEOMETRY, World, boxed};
 
 fn world(devices: usize) -> World {
     World::new(Plan::small(devices))

@@ -162,6 +162,19 @@ fn crowded() -> Option<(Lane, UnixStream, UnixStream)> {
     Some((lane, first, second))
 }
 
+/// The second client has waited for long, and the first one has stalled for longer than is allowed.
+fn expect_the_first_to_be_turned_away(lane: &mut Lane) {
+    let generation = lane.normal.connections[1].generation;
+    lane.normal.deadline(1, generation);
+    lane.rest(|| false);
+    assert_eq!(lane.normal.connections(), 2, "not so soon");
+    lane.normal.room.stalled_max = Duration::ZERO;
+    lane.normal.deadline(1, generation);
+    lane.rest(|| false);
+    assert_eq!(lane.normal.connections(), 1);
+    assert!(lane.normal.connections[1].payload_since.is_some(), "the other one goes on");
+}
+
 /// Half of a large write each of a thousand clients was kept in memory, 32 GiB for a reactor.
 #[test]
 fn a_large_write_waits_until_there_is_memory_for_it() {
@@ -182,15 +195,7 @@ fn a_large_write_waits_until_there_is_memory_for_it() {
 #[test]
 fn whoever_stalls_with_memory_that_others_wait_for_is_turned_away() {
     let Some((mut lane, _first, _second)) = crowded() else { return };
-    let generation = lane.normal.connections[1].generation;
-    lane.normal.deadline(1, generation);
-    lane.rest(|| false);
-    assert_eq!(lane.normal.connections(), 2, "not so soon");
-    lane.normal.room.stalled_max = Duration::ZERO;
-    lane.normal.deadline(1, generation);
-    lane.rest(|| false);
-    assert_eq!(lane.normal.connections(), 1);
-    assert!(lane.normal.connections[1].payload_since.is_some(), "the other one goes on");
+    expect_the_first_to_be_turned_away(&mut lane);
     assert_eq!(lane.normal.counters().broken_connections, 1);
 }
 
@@ -207,15 +212,7 @@ fn whoever_reads_no_answer_that_others_wait_for_the_memory_of_is_turned_away() {
     assert!(lane.normal.connections[0].sending.is_some(), "more than a socket takes");
     let _second = writes_half(&mut lane);
     assert!(lane.normal.connections[1].waits_for_bytes.is_some());
-    let generation = lane.normal.connections[1].generation;
-    lane.normal.deadline(1, generation);
-    lane.rest(|| false);
-    assert_eq!(lane.normal.connections(), 2, "not so soon");
-    lane.normal.room.stalled_max = Duration::ZERO;
-    lane.normal.deadline(1, generation);
-    lane.rest(|| false);
-    assert_eq!(lane.normal.connections(), 1);
-    assert!(lane.normal.connections[1].payload_since.is_some(), "the other one goes on");
+    expect_the_first_to_be_turned_away(&mut lane);
     drop(first);
 }
 

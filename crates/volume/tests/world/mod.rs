@@ -6,25 +6,23 @@
 mod clients;
 pub mod disk;
 pub mod model;
+pub mod opening;
 pub mod stories;
 
 use clients::Asked;
 use disk::{Flushing, SimDisk, random};
 use model::Model;
+pub use opening::{OPTIONS, boxed, open_on};
 use rand::{Rng, RngExt};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use wattio_pages::BLOCK;
 use wattio_volume::{
-    Class, Compression, DeviceRole, Done, Geometry, Io, Op, OpenError, OpenOptions, Opened,
-    OpeningId, Part, Recovery, Volume, VolumeId, create,
+    Class, Compression, DeviceRole, Done, Geometry, Io, Op, OpenError, Part, Recovery, Volume,
+    VolumeId, create,
 };
-
-pub const OPTIONS: OpenOptions =
-    OpenOptions { map_bytes_max: 1 << 30, accept_missing: true, accept_loss: false };
 
 /// What the world does, and how badly.
 #[derive(Clone, Copy, Debug)]
@@ -572,29 +570,4 @@ fn write(disk: &SimDisk, offset: u64, parts: &[Part]) -> io::Result<()> {
         .flat_map(|part| part.blocks.clone().map(|block| part.pages.block(block)))
         .collect();
     disk.write(offset, &blocks)
-}
-
-pub fn boxed(disks: &[SimDisk]) -> Vec<Box<dyn wattio_volume::Disk>> {
-    disks.iter().map(|disk| Box::new(disk.clone()) as Box<dyn wattio_volume::Disk>).collect()
-}
-
-/// Opens a volume as [`wattio_volume::open`] does, each time another opening.
-pub fn open(
-    given: Vec<Box<dyn wattio_volume::Disk>>,
-    options: &OpenOptions,
-) -> Result<Opened, OpenError> {
-    wattio_volume::open(given, options, another_opening())
-}
-
-/// One that nothing else has.
-pub fn another_opening() -> OpeningId {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    OpeningId(NEXT.fetch_add(1, Ordering::Relaxed).to_le_bytes())
-}
-
-pub fn open_on(disks: &[SimDisk]) -> Result<(Volume, Recovery), OpenError> {
-    let alive: Vec<_> = disks.iter().filter(|disk| !disk.is_dead()).cloned().collect();
-    // A loss of power, which disks tell of one after another, costs no device.
-    let options = OpenOptions { accept_missing: alive.len() < disks.len(), ..OPTIONS };
-    open(boxed(&alive), &options).map(|opened| (opened.volume, opened.recovery))
 }
