@@ -10,6 +10,7 @@ import os
 import re
 import signal
 from collections.abc import Callable, Collection
+from itertools import pairwise
 from pathlib import Path
 
 from wattio.errors import SystemFailed
@@ -17,6 +18,9 @@ from wattio.systems.commands import wait_until
 
 KILLED_S = 20.0
 """How long a killed process may take to go: it may wait for a disk."""
+
+_STARTERS = frozenset({"env", "setsid", "sh"})
+"""What a process may be just before it becomes the server that its arguments name."""
 
 
 Is = Callable[[Path], bool]
@@ -53,8 +57,13 @@ def _end(is_one: Is, what: str, grace_s: float) -> None:
         _signal_all(is_one, signal.SIGTERM)
         if wait_until(lambda: not _found(is_one), grace_s):
             return
-    _signal_all(is_one, signal.SIGKILL)
-    if not wait_until(lambda: not _found(is_one), KILLED_S):
+
+    def gone() -> bool:
+        # In each round: one that was being started when the others were killed is seen later.
+        _signal_all(is_one, signal.SIGKILL)
+        return not _found(is_one)
+
+    if not wait_until(gone, KILLED_S):
         raise SystemFailed(f"processes {', '.join(map(str, _found(is_one)))} {what} did not end")
 
 
@@ -114,11 +123,25 @@ def _is_one(entry: Path, names: Collection[str], folder: Path) -> bool:
 
 
 def belongs(command: bytes, place: Path, names: Collection[str], folder: Path) -> bool:
-    """Whether a process with such arguments and working folder is of a name, and of a folder."""
-    program = re.split(rb"[\0 ]", command, maxsplit=1)[0].decode(errors="replace")
-    if Path(program).name not in names:
+    """Whether a process with such arguments and working folder is of a name, and of a folder.
+
+    A shell that is about to become the server counts as it.
+    """
+    program = _name(re.split(rb"[\0 ]", command, maxsplit=1)[0])
+    if program in _STARTERS:
+        words = command.split(b"\0")
+        # What follows an option may be a script that only speaks of it.
+        named = (word for before, word in pairwise(words) if not before.startswith(b"-"))
+        is_one = any(_name(word) in names for word in named)
+    else:
+        is_one = program in names
+    if not is_one:
         return False
     return place.is_relative_to(folder) or mentions(command, folder)
+
+
+def _name(program: bytes) -> str:
+    return Path(program.decode(errors="replace")).name
 
 
 def mentions(command: bytes, folder: Path) -> bool:

@@ -96,14 +96,20 @@ class There:
 
     def end(self, names: Collection[str], folder: Path, grace_s: float) -> None:
         """End processes of that machine."""
-        ways = ((signal.SIGTERM, grace_s), (signal.SIGKILL, servers.KILLED_S))
-        for number, limit_s in ways if grace_s > 0 else ways[1:]:
-            found = self._running(names, folder)
-            if not found:
+
+        def told(number: signal.Signals) -> bool:
+            if found := self._running(names, folder):
+                self.host.ask("signal", processes=found, number=int(number))
+            return not self._running(names, folder)
+
+        if grace_s > 0:
+            if told(signal.SIGTERM):
                 return
-            self.host.ask("signal", processes=found, number=int(number))
-            if wait_until(lambda: not self._running(names, folder), limit_s):
+            if wait_until(lambda: not self._running(names, folder), grace_s):
                 return
+        # In each round: one that was being started when the others were killed is seen later.
+        if wait_until(lambda: told(signal.SIGKILL), servers.KILLED_S):
+            return
         left = ", ".join(map(str, self.running(names, folder)))
         raise SystemFailed(f"{self.host.name}: processes {left} of {folder} did not end")
 
