@@ -1,8 +1,11 @@
 //! The configuration: how steps reach their files. `wattio.hpcio` reads the same table, `[hpcio]`.
 
 use crate::damaris::Description;
-use crate::error::{Error, Result, read_text};
-use serde::{Deserialize, Serialize};
+use crate::error::{Error, read_text};
+use serde::de::{self, IntoDeserializer, Visitor, value};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use wattio_units::{Bytes, Seconds};
 
@@ -54,6 +57,7 @@ pub enum Existing {
 pub struct Config {
     /// Who writes: all ranks (`"tp"`), dedicated cores of each node (`"dc"`), or dedicated nodes
     /// (`"dn"`). Allowed: `"tp"`, `"dc"`, `"dn"`. Default: `"tp"`.
+    #[serde(deserialize_with = "word")]
     pub approach: Approach,
     /// With `"dc"`: how many ranks of each node write. Allowed: 1 to 4096. Default: `1`.
     pub writers: usize,
@@ -69,6 +73,7 @@ pub struct Config {
     /// What happens to a dump that does not fit into the buffer: the rank waits for room
     /// (`"block"`), or the oldest dump that nobody has begun to write is dropped, on all ranks
     /// (`"drop_oldest"`). Allowed: `"block"`, `"drop_oldest"`. Default: `"block"`.
+    #[serde(deserialize_with = "word")]
     pub when_full: WhenFull,
     /// The folder for dumps. Allowed: a path. Default: `"dumps"`.
     pub output: PathBuf,
@@ -83,6 +88,7 @@ pub struct Config {
     pub fields: bool,
     /// What happens to dumps of earlier jobs. Allowed: `"refuse"`, `"overwrite"`, `"keep_apart"`.
     /// Default: `"refuse"`.
+    #[serde(deserialize_with = "word")]
     pub existing: Existing,
     /// After a signal, or after ranks have died, how long a writer goes on writing what it has
     /// accepted. Allowed: up to 1 d. Default: `"20 s"`.
@@ -119,7 +125,44 @@ impl Default for Config {
 /// A configuration file; its other tables are not read here.
 #[derive(Deserialize)]
 struct Document {
+    #[serde(default, deserialize_with = "one_table")]
     hpcio: Option<Config>,
+}
+
+/// One of some names. What `Deserialize` is derived for says nothing of them where a number stands.
+fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(given: D) -> Result<T, D::Error> {
+    struct Word<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Word<T> {
+        type Value = T;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+            let none: Result<T, value::Error> = T::deserialize("".into_deserializer());
+            let told = none.err().map(|error| error.to_string()).unwrap_or_default();
+            formatter.write_str(told.split_once("expected ").map_or("a string", |(_, names)| names))
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+            T::deserialize(text.into_deserializer())
+        }
+    }
+    given.deserialize_any(Word(PhantomData))
+}
+
+/// A table, and not a list of them, which a derived `Deserialize` takes for the values of its keys.
+fn one_table<'de, D: Deserializer<'de>>(given: D) -> Result<Option<Config>, D::Error> {
+    struct Table;
+    impl<'de> Visitor<'de> for Table {
+        type Value = Config;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+            formatter.write_str("one table: [hpcio]")
+        }
+
+        fn visit_map<A: de::MapAccess<'de>>(self, keys: A) -> Result<Config, A::Error> {
+            Config::deserialize(value::MapAccessDeserializer::new(keys))
+        }
+    }
+    given.deserialize_any(Table).map(Some)
 }
 
 impl Config {
@@ -129,7 +172,7 @@ impl Config {
     /// # Errors
     ///
     /// As `read`.
-    pub fn read_any(path: &Path) -> Result<(Self, Option<usize>)> {
+    pub fn read_any(path: &Path) -> Result<(Self, Option<usize>), Error> {
         if path.extension().is_some_and(|one| one.eq_ignore_ascii_case("xml")) {
             return Description::read(path)?
                 .config()
@@ -144,7 +187,7 @@ impl Config {
     /// # Errors
     ///
     /// As `read_any`; `Input` for what needs MPI.
-    pub fn read_for_path(path: &Path) -> Result<Self> {
+    pub fn read_for_path(path: &Path) -> Result<Self, Error> {
         let (config, _) = Self::read_any(path)?;
         let shown = path.display();
         match (config.approach, config.writers) {
@@ -164,7 +207,7 @@ impl Config {
     /// # Errors
     ///
     /// `Input`: the file, the line or the key, what is wrong and what is allowed.
-    pub fn read(path: &Path) -> Result<Self> {
+    pub fn read(path: &Path) -> Result<Self, Error> {
         let shown = path.display();
         let text = read_text(path)?;
         Self::parse(&text).map_err(|error| Error::Input(format!("{shown}: {error}")))
@@ -175,7 +218,7 @@ impl Config {
     /// # Errors
     ///
     /// As `read`, without the file's name.
-    pub fn parse(text: &str) -> Result<Self> {
+    pub fn parse(text: &str) -> Result<Self, Error> {
         let document: Document =
             toml::from_str(text).map_err(|error| Error::Input(toml_line(text, &error)))?;
         let config =
@@ -189,7 +232,7 @@ impl Config {
     /// # Errors
     ///
     /// `Input`: the key, its value, and what is allowed.
-    pub fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<(), Error> {
         let refuse = |text: String| Err(Error::Input(text));
         for (key, number) in [
             ("writers", Some(self.writers)),
@@ -289,6 +332,10 @@ mod tests {
             ("[hpcio]\nwhen_full = \"write_through\"\n", vec!["line 2", "drop_oldest"]),
             ("[hpcio]\nwriters = -1\n", vec!["line 2", "writers", "-1"]),
             ("[hpcio]\n\nwriters = \"2\"\n", vec!["line 3", "\"2\""]),
+            ("[[hpcio]]\napproach = \"tp\"\n", vec!["line 1", "one table: [hpcio]"]),
+            ("[hpcio]\napproach = 1\n", vec!["line 2", "`1`, expected one of `tp`"]),
+            ("hpcio = \"tp\"\n", vec!["line 1", "one table: [hpcio]"]),
+            ("[hpcio.existing]\nx = 1\n", vec!["map", "`refuse`"]),
             ("[hpcio]\nbuffer = \"99999999 TiB\"\n", vec!["64 KiB to 4096 TiB"]),
         ] {
             let told = Config::parse(text).unwrap_err().to_string();
