@@ -17,6 +17,7 @@ from rich.text import Text
 from wattio.analysis.price import Price
 from wattio.cli.narrow_tables import fitted
 from wattio.cli.printable import printable
+from wattio.files.plain import plain
 
 if TYPE_CHECKING:
     from wattio.kinds.simulation.overall import Overall
@@ -109,11 +110,7 @@ def ratio(value: float | None) -> str:
 
 def number(value: float | None) -> str:
     """A quantity with four significant digits, never in powers of ten."""
-    if value is None:
-        return ABSENT
-    if value == 0 or abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.4g}" if abs(value) >= 0.001 else f"{value:.2e}"
+    return ABSENT if value is None else plain(value, 4)
 
 
 def bound(row: Row) -> str:
