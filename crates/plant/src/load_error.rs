@@ -52,6 +52,8 @@ pub fn read_toml<T: DeserializeOwned>(text: &str) -> Result<T, DescriptionError>
 
 /// The key by which a table says what other keys it has.
 const KIND: &str = "kind";
+/// What a reader says of a key that is there already.
+const DUPLICATE_KEY: &str = "duplicate key";
 /// What a reader says of a table without it.
 const NO_KIND: &str = "missing field `kind`";
 
@@ -112,14 +114,16 @@ fn one_or_several<T: DeserializeOwned>(text: &str, error: &toml::de::Error) -> O
     };
     let list =
         |name: &str, item: String| format!("expected a list, each item {item}: {name} = [...]");
-    if let Some(name) = here.strip_prefix("[[").and_then(|here| here.strip_suffix("]]")) {
+    // A list has brackets, too.
+    let header = if is_header_at(text, &span) { here } else { "" };
+    if let Some(name) = header.strip_prefix("[[").and_then(|here| here.strip_suffix("]]")) {
         if let Some(item) = item(message) {
             return Some(list(name, item));
         }
         let is_one = message.starts_with("invalid type: ") && !message.ends_with("a sequence");
         return is_one.then(|| format!("expected one table: [{name}]"));
     }
-    if let Some(name) = here.strip_prefix('[').and_then(|here| here.strip_suffix(']')) {
+    if let Some(name) = header.strip_prefix('[').and_then(|here| here.strip_suffix(']')) {
         let are_several = message == "invalid type: map, expected a sequence";
         let is_here =
             |error: &toml::de::Error| error.span().is_some_and(|other| other.start == span.start);
@@ -131,13 +135,40 @@ fn one_or_several<T: DeserializeOwned>(text: &str, error: &toml::de::Error) -> O
         );
         return are_several.then_some(told);
     }
-    if !here.starts_with(['"', '\'']) {
+    if message == DUPLICATE_KEY {
+        return one_and_several(text, &span);
+    }
+    let asked = (message == STRING_OR_TABLE).then(|| instead("\"?\"")).flatten();
+    let message = asked.as_ref().map_or(message, |asked| asked.message());
+    if asked.is_none() && !here.starts_with(['"', '\'']) {
         return None;
     }
     let known = message.strip_prefix("unknown variant ")?.split('`').nth(3)?;
     let said = instead(&format!("\"{known}\""))?;
     let is_table = said.message().ends_with("expected newtype variant");
     is_table.then(|| format!("expected a table with one key: {{ {known} = ... }}"))
+}
+
+/// Whether what begins at a place is the first in its line, as a header is, and no value.
+fn is_header_at(text: &str, span: &Range<usize>) -> bool {
+    let before = text.get(..span.start).unwrap_or_default();
+    before.rsplit('\n').next().is_none_or(|line| line.trim().is_empty())
+}
+
+/// What is said where a header with one pair of brackets stands beside the same one with two.
+fn one_and_several(text: &str, span: &Range<usize>) -> Option<String> {
+    let begin = text.get(..span.start)?.rfind('\n').map_or(0, |at| at + 1);
+    let here = text.get(begin..)?.lines().next()?.trim();
+    let name = here.strip_prefix('[')?.strip_suffix(']')?;
+    let other = match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+        Some(name) => format!("[{name}]"),
+        None => format!("[[{name}]]"),
+    };
+    let line = text.get(..begin)?.lines().position(|line| line.trim() == other)? + 1;
+    Some(format!(
+        "{here} stands beside {other} in line {line}: one pair of brackets makes a table, two a list of \
+         tables; use the same in both places"
+    ))
 }
 
 /// Where it is. Of a table whose `kind` says which keys it has, only the table is known, and a key that
@@ -184,7 +215,7 @@ fn keys_of<T: DeserializeOwned>(text: &str, error: &toml::de::Error) -> Option<S
         _ => return None,
     };
     let here = text.get(span.clone())?;
-    let (instead, end) = if here.starts_with('[') {
+    let (instead, end) = if here.starts_with('[') && is_header_at(text, &span) {
         // In the place of everything below the header.
         let header = here.replace("[[", "[").replace("]]", "]");
         let header = if lacks_kind && wanted.is_empty() { here } else { header.as_str() };
@@ -339,16 +370,29 @@ mod tests {
         assert_eq!(several, "line 2: list: expected a list of tables: [[list]]");
         let text = said("name = 'a'\nby = 'etcd'\n");
         assert_eq!(text, "line 2: by: expected a table with one key: { name = ... }");
-        let number = said("name = 'a'\nby = 5\n");
         let keys = "its keys: `name` or `group`";
-        assert_eq!(
-            number,
-            format!("line 2: by: expected a string, or a table with one key; {keys}")
-        );
+        for value in ["5", "['etcd']", "[]", "[[1]]"] {
+            let told = said(&format!("name = 'a'\nby = {value}\n"));
+            let wants = "line 2: by: expected a table with one key: { name = ... }";
+            assert_eq!(told, format!("{wants}; {keys}"), "{value}");
+        }
         for table in ["by = {}", "by = { name = 'a', group = 'b' }", "[by]\n"] {
             let said = said(&format!("name = 'a'\n{table}"));
             assert_eq!(said, format!("line 2: by: expected exactly one key; {keys}"));
         }
+    }
+
+    /// It was a duplicate key.
+    #[test]
+    fn one_table_beside_several_of_its_name_is_told() {
+        let why =
+            "one pair of brackets makes a table, two a list of tables; use the same in both places";
+        for (first, second) in [("[list]", "[[list]]"), ("[[list]]", "[list]")] {
+            let told =
+                said(&format!("name = 'a'\n{first}\nkind = 'disks'\n\n{second}\nkind = 'disks'\n"));
+            assert_eq!(told, format!("line 5: {second} stands beside {first} in line 2: {why}"));
+        }
+        assert_eq!(said("[price]\neuro = 1\n[price]\neuro = 2\n"), "line 3: duplicate key");
     }
 
     /// With one pair of brackets two were asked for, and with two one.
