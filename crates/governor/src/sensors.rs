@@ -10,6 +10,15 @@ use wattio_units::{Seconds, Watts};
 /// More than any host draws: a counter that was reset but taken for one that wrapped reads as 500
 /// kW over half a second.
 const POWER_W_MAX: f64 = 1e5;
+/// More requests a second than any host serves.
+const RATE_HZ_MAX: f64 = 1e8;
+
+/// Whether a host may have served as many requests as a sample has in such a time, and as many may have
+/// arrived. What came late stands in a sample of a moment: a second at least is counted.
+fn is_served(sample: &LatencySample, span: Seconds) -> bool {
+    let most = RATE_HZ_MAX * span.0.max(1.0);
+    sample.requests.max(sample.arrived.unwrap_or(0)) as f64 <= most
+}
 
 /// The sources, and what they said since the last step.
 pub(crate) struct Sensors {
@@ -79,7 +88,16 @@ impl Sensors {
 
     /// Takes in what the latency source has; returns what is new of it.
     pub fn sample_latency(&mut self, now: Seconds) -> Glimpse {
-        let sample = self.latency.sample(now);
+        let sample = self.latency.sample(now).and_then(|sample| match sample {
+            Some(sample) if !is_served(&sample, sample.at - self.sampled_at) => {
+                let message = format!(
+                    "says {} requests, which no host serves",
+                    sample.requests.max(sample.arrived.unwrap_or(0))
+                );
+                Err(SourceError::new(self.latency.name(), message))
+            }
+            told => Ok(told),
+        });
         if let Some(note) = self.latency.note() {
             self.changes.push(Change::Note(format!("{}: {note}", self.latency.name())));
         }
@@ -234,6 +252,38 @@ impl Sensors {
             (Part::Latency, _) => self.latency.name(),
             (Part::Background, Some(background)) => background.name(),
             _ => self.cpu.name(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A command told 10^12 requests in a second: a report had 2250989 W.
+    #[test]
+    fn more_requests_than_any_host_serves_are_no_sample() {
+        let sample = |requests, arrived| LatencySample {
+            at: Seconds(1.0),
+            requests,
+            arrived,
+            in_flight: None,
+            latency_us_mean: Some(100.0),
+            bytes_mean: None,
+            read_share: None,
+            histogram: None,
+        };
+        for (requests, arrived, span, is_one) in [
+            (0, None, 0.5, true),
+            (40_000_000, Some(40_000_000), 0.5, true),
+            (100_000_000, None, 0.01, true),
+            (100_000_001, None, 0.5, false),
+            (100_000_001, None, 2.0, true),
+            (1_000_000_000_000, None, 1.0, false),
+            (1, Some(u64::MAX), 1.0, false),
+        ] {
+            let told = is_served(&sample(requests, arrived), Seconds(span));
+            assert_eq!(told, is_one, "{requests} {arrived:?} in {span} s");
         }
     }
 }

@@ -32,15 +32,21 @@ pub struct Config {
     pub interval: Option<Seconds>,
 }
 
-/// No latency in any unit; what is more is something else.
-const LATENCY_MAX: f64 = 1e12;
+/// No latency, in microseconds: over eleven days. What is more is something else.
+const LATENCY_US_MAX: f64 = 1e12;
 
-/// The latency in a line in units of the log; `None` where there is none (`-`, another kind of line).
+/// The latency in a line in units of the log; `None` where there is none (`-`, another kind of line, a
+/// number with an exponent, which no server logs).
 #[must_use]
 pub fn parse(line: &str, after: &str) -> Option<f64> {
     let (_, rest) = line.split_once(after)?;
     let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-    rest.get(..end)?.parse().ok().filter(|&latency| latency <= LATENCY_MAX)
+    let (number, rest) = rest.split_at_checked(end)?;
+    let power = rest.strip_prefix(['e', 'E']).map(|power| power.trim_start_matches(['+', '-']));
+    if power.is_some_and(|power| power.starts_with(|c: char| c.is_ascii_digit())) {
+        return None;
+    }
+    number.parse().ok().filter(|latency: &f64| latency.is_finite())
 }
 
 /// The log, read where it may take a moment.
@@ -104,9 +110,10 @@ impl LatencySource for Log {
         let news = self.followed.news().map_err(|message| SourceError::new(&self.name, message))?;
         let mut tally = Tally::default();
         for line in news.lines() {
-            match parse(line, &self.after) {
-                Some(latency) => {
-                    tally.add(latency * self.unit_us, 0, false);
+            let latency_us = parse(line, &self.after).map(|latency| latency * self.unit_us);
+            match latency_us.filter(|&latency| latency <= LATENCY_US_MAX) {
+                Some(latency_us) => {
+                    tally.add(latency_us, 0, false);
                     self.without = 0;
                 }
                 None => self.without += 1,
@@ -139,7 +146,13 @@ mod tests {
             ("GET /", None),
             ("rt=1.2.3", None),
             ("rt=", None),
-            ("rt=10000000000000", None),
+            ("rt=-0.5", None),
+            ("rt=NaN", None),
+            ("rt=inf", None),
+            ("rt=1e308", None),
+            ("rt=2E+5", None),
+            ("rt=12ms", Some(12.0)),
+            ("rt=1 e5", Some(1.0)),
         ] {
             assert_eq!(parse(line, "rt="), latency, "{line}");
         }
@@ -161,6 +174,17 @@ mod tests {
         assert_eq!((sample.bytes_mean, sample.read_share), (None, None));
         assert_eq!(sample.histogram.unwrap().buckets.iter().map(|bucket| bucket.1).sum::<u64>(), 2);
         assert_eq!(source.sample(Seconds(2.0)).unwrap().unwrap().requests, 0);
+    }
+
+    /// Of `rt=1e308` the 1 was taken, and ten days of seconds were a latency.
+    #[test]
+    fn what_is_no_latency_does_not_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = std::fs::File::create(folder.path().join("log")).unwrap();
+        let mut source = source(&Root::new(folder.path()));
+        write!(log, "rt=1e308\nrt=-1\nrt=NaN\nrt=1000001\nrt=0.001\n").unwrap();
+        let sample = source.sample(Seconds(1.0)).unwrap().unwrap();
+        assert_eq!((sample.requests, sample.latency_us_mean), (1, Some(1000.0)));
     }
 
     #[test]
