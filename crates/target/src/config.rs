@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use wattio_host::config::check_name;
+use wattio_host::config::{check_name, check_socket};
 use wattio_host::ledger::power_model;
 use wattio_host::shadow::Mode;
 use wattio_plant::{DescriptionError, read_toml, require};
@@ -221,6 +221,7 @@ impl<'de> Deserialize<'de> for Listen {
                 return Ok(Self(Address::Systemd));
             }
             if let Some(path) = text.strip_prefix("unix:").filter(|path| path.starts_with('/')) {
+                check_socket(Path::new(path)).map_err(|what| format!("{text:?}: it {what}"))?;
                 return Ok(Self(Address::Unix(PathBuf::from(path))));
             }
             let tcp = text.strip_prefix("tcp:").and_then(|tcp| tcp.parse::<SocketAddr>().ok());

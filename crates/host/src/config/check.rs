@@ -1,6 +1,6 @@
 //! Checks of a configuration that do not depend on the host.
 
-use super::{DaemonConfig, LEAVING_KNOBS, SafetyConfig};
+use super::{DaemonConfig, LEAVING_KNOBS, SafetyConfig, check_host_names, check_socket};
 use crate::groups::GroupConfig;
 use crate::knobs::{KnobConfig, KnobOpenError};
 use crate::processes::ProcessPattern;
@@ -10,8 +10,12 @@ use crate::topology::CoreKind;
 use std::collections::BTreeSet;
 use wattio_control::{SettingError, Settings};
 use wattio_governor::Cpus;
+use wattio_law::Bound;
 use wattio_plant::{DescriptionError, require};
 use wattio_units::Seconds;
+
+/// The parameter of a law that is its one bound where no other is named.
+const PLF: &str = "plf";
 
 impl DaemonConfig {
     pub(super) fn check(&self) -> Result<(), DescriptionError> {
@@ -68,6 +72,9 @@ impl DaemonConfig {
         self.power.price.check()?;
         let service = &self.service;
         service.listen.check(service.tls.as_ref(), service.token.as_deref())?;
+        check_host_names(&service.host_names)?;
+        check_socket(&service.socket).map_err(|message| at("service.socket", message))?;
+        require(!service.state.as_os_str().is_empty(), "service.state", "is empty")?;
         self.safety.check()
     }
 
@@ -116,6 +123,7 @@ impl DaemonConfig {
                 return Err(at(key("policy.compare"), error.to_string()));
             }
             checked_policy(&policy.name, &policy.settings)
+                .and_then(|()| checked_bounds(&policy.bounds, &policy.settings))
                 .map_err(|(wrong, message)| at(key(&wrong), message))?;
         }
         let paced = applications.iter().filter(|application| application.background.is_some());
@@ -208,12 +216,34 @@ fn check_name_of(key: impl Into<String>, name: &str) -> Result<(), DescriptionEr
     )
 }
 
-/// Checks a law's name and its hyperparameters, the keys `policy.name` and `policy.settings`.
+/// Checks a law's name, its hyperparameters and its bounds: the keys `policy.name`,
+/// `policy.settings` and `policy.bounds`.
 ///
 /// # Errors
 /// [`DescriptionError`] with the key, what was wrong and what is allowed.
-pub fn check_policy(name: &str, settings: &Settings) -> Result<(), DescriptionError> {
-    checked_policy(name, settings).map_err(|(key, message)| at(key, message))
+pub fn check_policy(
+    name: &str,
+    settings: &Settings,
+    bounds: &[Bound],
+) -> Result<(), DescriptionError> {
+    let checked = checked_policy(name, settings).and_then(|()| checked_bounds(bounds, settings));
+    checked.map_err(|(key, message)| at(key, message))
+}
+
+/// Each bound has an account of its own, told by its text; with any, the law's `plf` is none.
+fn checked_bounds(bounds: &[Bound], settings: &Settings) -> Result<(), (String, String)> {
+    for (place, bound) in bounds.iter().enumerate() {
+        if bounds[..place].contains(bound) {
+            let message = format!("has \"{bound}\" twice");
+            return Err(("policy.bounds".to_owned(), message));
+        }
+    }
+    if bounds.is_empty() || !settings.contains_key(PLF) {
+        return Ok(());
+    }
+    let message = "says nothing beside policy.bounds: leave it out, or make it one of them, such as \
+                   \"mean 20% run\"";
+    Err((format!("policy.settings.{PLF}"), message.to_owned()))
 }
 
 /// The same, with the key apart.

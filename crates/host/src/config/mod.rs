@@ -10,7 +10,7 @@ mod page;
 
 pub use application::{Application, ApplicationConfig, CORE_KNOBS, LEAVING_KNOBS};
 pub use check::{check_name, check_policy};
-pub use page::{Listen, PageTls};
+pub use page::{Listen, PageTls, check_host_names, check_socket};
 
 use crate::groups::GroupConfig;
 use crate::guards::CheckConfig;

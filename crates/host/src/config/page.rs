@@ -63,6 +63,38 @@ impl Listen {
     }
 }
 
+/// Checks the names that the page answers to: those of hosts, as they stand in a request.
+///
+/// # Errors
+/// The key `service.host_names`, and what is allowed.
+pub fn check_host_names(names: &[String]) -> Result<(), DescriptionError> {
+    let of_host = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let wrong = names.iter().find(|name| name.is_empty() || !name.chars().all(of_host));
+    let message = wrong.map(|name| {
+        format!(
+            "{name:?} is not the name of a host, such as \"storage7.example\", without scheme, port \
+             or path"
+        )
+    });
+    require(wrong.is_none(), "service.host_names", message.unwrap_or_default())
+}
+
+/// The most bytes of a UNIX socket's path: the kernel keeps 108, and one of them ends it.
+const SOCKET_BYTES_MAX: usize = 107;
+
+/// Checks the path of a UNIX socket, of which the kernel keeps few bytes.
+///
+/// # Errors
+/// What is wrong with it, and what is allowed.
+pub fn check_socket(path: &Path) -> Result<(), String> {
+    let bytes = path.as_os_str().len();
+    match bytes {
+        0 => Err("is empty".to_owned()),
+        ..=SOCKET_BYTES_MAX => Ok(()),
+        _ => Err(format!("has {bytes} bytes; a socket's path has at most {SOCKET_BYTES_MAX}")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

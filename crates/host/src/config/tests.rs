@@ -26,6 +26,16 @@ fn the_smallest_file_is_enough() {
     assert!(config.knobs.is_empty());
 }
 
+/// It was taken, and the daemon that was to start had no socket.
+#[test]
+fn a_socket_has_a_path_that_the_kernel_takes() {
+    let with = |bytes: usize| format!("[service]\nsocket = \"/{}\"", "s".repeat(bytes - 1));
+    assert!(DaemonConfig::from_toml(&format!("{SMALLEST}{}", with(107))).is_ok());
+    let message = refusal(&with(108));
+    let says = "service.socket: has 108 bytes; a socket's path has at most 107";
+    assert!(message.contains(says), "{message}");
+}
+
 #[test]
 fn what_is_wrong_is_named_with_what_would_do() {
     for (more, says) in [
@@ -34,6 +44,22 @@ fn what_is_wrong_is_named_with_what_would_do() {
         ("[policy]\ncompare = \"pacerr\"", "policy.compare"),
         ("[policy]\nbounds = [\"p99\"]", "the limit is missing"),
         ("[policy]\nsettings = { plf = 99 }", "allowed is 0.001 to 10"),
+        (
+            "[policy]\nbounds = [\"mean 20% run\", \"p99 5% run\", \"mean 0.2\"]",
+            "policy.bounds: has \"mean 20% run\" twice",
+        ),
+        (
+            "[policy]\nbounds = [\"mean 20% run\"]\nsettings = { plf = 0.1 }",
+            "policy.settings.plf: says nothing beside policy.bounds",
+        ),
+        (
+            "[service]\nhost_names = [\"a.b\", \"http://x\"]",
+            "service.host_names: \"http://x\" is not",
+        ),
+        ("[service]\nhost_names = [\"x:80\"]", "service.host_names: \"x:80\" is not"),
+        ("[service]\nhost_names = [\"\"]", "service.host_names: \"\" is not"),
+        ("[service]\nsocket = \"\"", "service.socket: is empty"),
+        ("[service]\nstate = \"\"", "service.state: is empty"),
         (
             "[power]\nmeter = { kind = \"file\", path = \"p\", unit = \"W\" }",
             "power.meter.path: is",

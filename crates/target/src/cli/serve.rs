@@ -207,7 +207,7 @@ impl Serve {
         for (name, value) in &self.set {
             settings.insert(name.clone(), value.clone());
         }
-        check_policy(&self.policy, &settings).map_err(|error| wrong(&of_option(&error)))?;
+        check_policy(&self.policy, &settings, &[]).map_err(|error| wrong(&of_option(&error)))?;
         let policy = (self.policy.clone(), settings);
         let (name, bounds) = ("target".to_owned(), Vec::new());
         let model = self.power_model.as_deref();

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use wattio_control::Settings;
 use wattio_governor::Cpus;
-use wattio_host::config::{Listen, PageTls, check_policy};
+use wattio_host::config::{Listen, PageTls, check_host_names, check_policy, check_socket};
 use wattio_host::facts;
 use wattio_host::price::Price;
 use wattio_law::{Bound, DriverSettings};
@@ -51,7 +51,7 @@ impl PolicyConfig {
             let (key, message) = ("policy.compare".to_owned(), error.to_string());
             return Err(DescriptionError::Value { key, message });
         }
-        check_policy(&self.name, &self.settings)
+        check_policy(&self.name, &self.settings, &self.bounds)
     }
 }
 
@@ -200,6 +200,9 @@ impl ServiceConfig {
 
     pub(super) fn check(&self) -> Result<(), DescriptionError> {
         require(self.socket.is_absolute(), "service.socket", "must be an absolute path")?;
+        let (key, path) = ("service.socket".to_owned(), &self.socket);
+        check_socket(path).map_err(|message| DescriptionError::Value { key, message })?;
+        check_host_names(&self.host_names)?;
         self.listen.check(self.tls.as_ref(), self.token.as_deref())
     }
 }

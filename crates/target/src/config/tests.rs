@@ -78,6 +78,12 @@ fn what_is_wrong_is_named_with_what_would_do() {
         ),
         ("reactors = 2", "reactors = 0", "reactors: is 0; allowed is 1 to 64"),
         ("unix:/run/n.sock", "unix:n.sock", "line 2: listen: \"unix:n.sock\" is neither"),
+        ("[\"unix:/run/n.sock\"", &*format!("[\"unix:/{}\"", "n".repeat(107)), "it has 108 bytes"),
+        (
+            "reactors = 2",
+            "reactors = 2\nservice = { host_names = [\"http://x\"] }",
+            "service.host_names: \"http://x\" is not the name of a host",
+        ),
         ("tcp:[::1]:10809", "tcp:localhost", "such as \"tcp:127.0.0.1:10809\""),
         ("\"tcp:[::1]:10809\"", "\"tcp:[::1]:65536\"", "a port from 0 (any free one) to 65535"),
         ("\"systemd\"", "\"unix:/run/n.sock\"", "listen: names an address twice"),
