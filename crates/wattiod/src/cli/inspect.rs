@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use wattio_host::Root;
+use wattio_host::ledger::power_model;
 use wattio_host::processes::pollers::Threads;
 use wattio_units::Seconds;
 use wattiod::doctor::{examine, pollers};
@@ -49,6 +50,9 @@ pub struct Doctor {
 impl Check {
     pub fn run(&self) -> Result<ExitCode> {
         let source = read(&self.config)?;
+        // It may be checked before it lies where it is to be: a model that is not there yet is no error.
+        let model = source.config.power.model.as_deref();
+        let model = model.and_then(|name| power_model(name, &self.config).err());
         if self.json {
             let found = json!({"file": self.config, "ok": true, "name": source.config.name});
             say(&found.to_string());
@@ -59,6 +63,9 @@ impl Check {
                     "but group {group:?} has nothing to set: no core of it may leave, and there is no knob \
                      cpu.frequency"
                 ));
+            }
+            if let Some(error) = model {
+                say(&format!("but {error}; run and observe need it"));
             }
         }
         Ok(ExitCode::SUCCESS)

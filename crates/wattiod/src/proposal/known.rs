@@ -209,6 +209,21 @@ pub fn redis_addresses(arguments: &[String]) -> Vec<String> {
     found
 }
 
+/// The processes of the server that answers at an address, of all that have its name with their addresses
+/// as [`redis_addresses`] has them; `asked` is the one that was taken to listen there. The last address
+/// of each is only the usual one.
+#[must_use]
+pub fn of_server(asked: (u32, &String), all: &[(u32, Vec<String>)]) -> Vec<u32> {
+    let (asked, address) = asked;
+    let own = |addresses: &[String]| match addresses {
+        [own @ .., _] if !own.is_empty() => own.contains(address),
+        usual => usual.contains(address),
+    };
+    let found: Vec<u32> =
+        all.iter().filter(|(_, addresses)| own(addresses)).map(|&(pid, _)| pid).collect();
+    if found.is_empty() { vec![asked] } else { found }
+}
+
 /// The values of an option: `--option=VALUE`, `--option VALUE`, and both with one dash.
 fn given<'a>(option: &str, arguments: &'a [String]) -> Vec<&'a str> {
     let mut values = Vec::new();
@@ -313,6 +328,24 @@ mod tests {
             assert_eq!((found[0].as_str(), found.last().unwrap().as_str()), (first, usual));
             assert!(found.len() < 3, "{found:?}");
         }
+    }
+
+    /// One of two servers was measured, and both were placed.
+    #[test]
+    fn processes_of_one_redis_server_are_told_from_those_of_others() {
+        let all: Vec<(u32, Vec<String>)> = [
+            (7, "redis-server *:7000"),
+            (8, "redis-server *:6379"),
+            (9, "redis-rdb-bgsave *:7000"),
+            (10, "redis-server"),
+        ]
+        .into_iter()
+        .map(|(pid, title)| (pid, redis_addresses(&texts(&[title]))))
+        .collect();
+        let of = |pid, address: &str| of_server((pid, &address.to_owned()), &all);
+        assert_eq!(of(7, "127.0.0.1:7000"), [7, 9]);
+        assert_eq!(of(7, "127.0.0.1:6379"), [8, 10], "the usual address is not that of each");
+        assert_eq!(of_server((7, &"127.0.0.1:6379".to_owned()), &all[..1]), [7]);
     }
 
     #[test]

@@ -49,6 +49,8 @@ struct Measured {
     what: String,
     table: String,
     settings: String,
+    /// The processes that it measures, where others of their name run that it does not.
+    only: Option<Vec<u32>>,
 }
 
 /// Where a group's processes are kept on its cores.
@@ -67,17 +69,21 @@ struct Placement {
 pub fn propose(root: &Root, service: Option<&str>) -> Result<Proposal, BadInput> {
     let topology = Topology::read(root).map_err(BadInput::new)?;
     let mut findings = Vec::new();
-    let server = choose(root, service, &mut findings)?;
+    let mut server = choose(root, service, &mut findings)?;
     let Some(measured) = measure(root, server.as_ref(), &mut findings) else {
         return Ok(Proposal { config: None, findings });
     };
+    if let (Some(server), Some(only)) = (&mut server, &measured.only) {
+        server.pids.clone_from(only);
+    }
     let cores = cores(root, server.as_ref(), &topology);
     let name = server.as_ref().map_or("storage", |server| &server.name);
     let kinds = by_kind(&cores, &topology);
     let head = head(name, &measured, &kinds);
     let placement = server.as_ref().filter(|_| kinds.len() == 1);
-    let placement =
-        placement.and_then(|server| placement_of(root, &topology, server, &head, &mut findings));
+    let placement = placement.and_then(|server| {
+        placement_of(root, &topology, server, &head, measured.only.is_none(), &mut findings)
+    });
     if kinds.len() > 1 {
         let text = "several: a group for each. Which of them serves what is the server's affair, so \
                     no knob that places it is proposed";
@@ -165,10 +171,15 @@ fn measure(root: &Root, server: Option<&Server>, findings: &mut Vec<Finding>) ->
                 what: measured.into(),
                 table: keys.into(),
                 settings: settings.into(),
+                only: None,
             })
         }
-        Some((server, Tells::Redis { settings, measured })) => redis(root, server, findings)
-            .map(|table| Measured { what: measured.into(), table, settings: settings.into() }),
+        Some((server, Tells::Redis { settings, measured })) => {
+            redis(root, server, findings).map(|(table, only)| {
+                let (what, settings) = (measured.into(), settings.into());
+                Measured { what, table, settings, only }
+            })
+        }
         Some((server, Tells::Example(example))) => {
             let what = format!("latency of {}", server.name);
             let text = format!(
@@ -208,21 +219,43 @@ fn page_of(
         let table = format!("kind = \"prometheus\"\nurl = {}\n{keys}", quoted(&url));
         if seen.insert(url.clone()) && answers(root, &url, &table, findings) {
             let (what, settings) = (page.measured.to_owned(), page.settings.to_owned());
-            return Some(Measured { what, table, settings });
+            return Some(Measured { what, table, settings, only: None });
         }
     }
     None
 }
 
-/// The table of a Redis server's first address that answers.
-fn redis(root: &Root, server: &Server, findings: &mut Vec<Finding>) -> Option<String> {
-    let arguments = server.pids.iter().map(|&pid| processes::arguments(root, pid));
+/// The table of a Redis server's first address that answers, and the processes of that server where
+/// there are others.
+fn redis(
+    root: &Root,
+    server: &Server,
+    findings: &mut Vec<Finding>,
+) -> Option<(String, Option<Vec<u32>>)> {
+    let addresses = |&pid: &u32| (pid, known::redis_addresses(&processes::arguments(root, pid)));
+    let all: Vec<_> = server.pids.iter().map(addresses).collect();
     let mut seen = BTreeSet::new();
-    let addresses = arguments.flat_map(|words| known::redis_addresses(&words));
-    addresses.filter(|address| seen.insert(address.clone())).find_map(|address| {
-        let table = format!("kind = \"redis\"\nserver = {}\n", quoted(&address));
-        answers(root, &format!("redis {address}"), &table, findings).then_some(table)
-    })
+    let (asked, table) = all.iter().find_map(|(pid, addresses)| {
+        addresses.iter().filter(|address| seen.insert((*address).clone())).find_map(|address| {
+            let table = format!("kind = \"redis\"\nserver = {}\n", quoted(address));
+            let told = answers(root, &format!("redis {address}"), &table, findings);
+            told.then_some(((*pid, address), table))
+        })
+    })?;
+    let measured = known::of_server(asked, &all);
+    let others: Vec<_> = server.pids.iter().filter(|pid| !measured.contains(pid)).collect();
+    if others.is_empty() {
+        return Some((table, None));
+    }
+    let others: Vec<_> = others.into_iter().map(u32::to_string).collect();
+    let text = format!(
+        "{} runs several times: what process {} does is not measured, so it is not placed by its name; \
+         [[application]] takes several",
+        server.comm,
+        others.join(", ")
+    );
+    findings.push(Finding::new("other servers", false, text));
+    Some((table, Some(measured)))
 }
 
 /// The devices of the host: whole disks, and what is made of disks (arrays, bcache) in place of these,
@@ -263,8 +296,9 @@ fn of_devices(root: &Root, findings: &mut Vec<Finding>) -> Option<Measured> {
         findings.push(Finding::new("latency", false, "this host has no block device to watch"));
         return None;
     }
-    answers(root, &format!("diskstats of {}", devices.join(", ")), &table, findings)
-        .then(|| Measured { what: DEVICE_TIME.into(), table, settings: "plf = 0.1".into() })
+    answers(root, &format!("diskstats of {}", devices.join(", ")), &table, findings).then(|| {
+        Measured { what: DEVICE_TIME.into(), table, settings: "plf = 0.1".into(), only: None }
+    })
 }
 
 /// Whether a table `latency` works here; says so.
@@ -313,7 +347,7 @@ fn by_kind(cores: &Cpus, topology: &Topology) -> Vec<(String, Cpus)> {
 
 /// The configuration up to the keys of its last group.
 fn head(name: &str, measured: &Measured, kinds: &[(String, Cpus)]) -> String {
-    let Measured { what, table, settings } = measured;
+    let Measured { what, table, settings, .. } = measured;
     let group = |(kind, cores): &(String, Cpus)| {
         format!(
             "\n[[group]]\n\
@@ -343,18 +377,20 @@ fn head(name: &str, measured: &Measured, kinds: &[(String, Cpus)]) -> String {
 }
 
 /// How the server's processes are kept on fewer cores: by their control group where it has them alone
-/// and can be set, else by their name.
+/// and can be set, else by their name unless others have it too.
 fn placement_of(
     root: &Root,
     topology: &Topology,
     server: &Server,
     head: &str,
+    has_own_name: bool,
     findings: &mut Vec<Finding>,
 ) -> Option<Placement> {
     let by_name = format!("processes = {{ comm = {} }}\n", quoted(&server.comm));
     let by_group = cgroup_of(root, server)
         .map(|cgroup| ("cpu.cpuset", format!("cgroup = {}\n", quoted(&cgroup))));
-    for (knob, key) in by_group.into_iter().chain([("cpu.affinity", by_name)]) {
+    let by_name = has_own_name.then_some(("cpu.affinity", by_name));
+    for (knob, key) in by_group.into_iter().chain(by_name) {
         let what = format!("knob {knob}");
         match opens(root, topology, head, &key, knob) {
             Ok(()) => {

@@ -33,6 +33,20 @@ fn a_right_file_is_right_and_a_wrong_one_is_named_with_the_line_or_the_key() {
     }
 }
 
+/// It was first looked for by `run`.
+#[test]
+fn a_power_model_that_cannot_be_read_is_told() {
+    let place = Place::new(GOOD);
+    let path = place.text("wattiod.toml");
+    fs::write(&path, format!("{GOOD}[power]\nmodel = \"m.toml\"\n")).unwrap();
+    let says = |why: &str| format!("{path}: ok\nbut power.model, m.toml: {why}");
+    let (code, text, _) = said(&["check", &path]);
+    assert!(code == 0 && text.starts_with(&says("No such file or directory")), "{text}");
+    fs::write(place.path("m.toml"), "rest = 5\n").unwrap();
+    let (code, text, _) = said(&["check", &path]);
+    assert!(code == 0 && text.starts_with(&says("line 1")), "{text}");
+}
+
 /// Root took a configuration that everybody may write, with commands in it, and a script likewise.
 #[test]
 fn root_goes_by_nothing_that_others_may_write() {
