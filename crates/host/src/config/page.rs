@@ -90,7 +90,7 @@ pub fn check_socket(path: &Path) -> Result<(), String> {
     let bytes = path.as_os_str().len();
     match bytes {
         0 => Err("is empty".to_owned()),
-        ..=SOCKET_BYTES_MAX => Ok(()),
+        1..=SOCKET_BYTES_MAX => Ok(()),
         _ => Err(format!("has {bytes} bytes; a socket's path has at most {SOCKET_BYTES_MAX}")),
     }
 }
