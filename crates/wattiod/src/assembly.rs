@@ -431,6 +431,9 @@ impl<'a> Opened<'a> {
         for group in fixed {
             application.tell(Severity::Warning, group, around.clock.utc_ns());
         }
+        if !self.application.latency.may_tell_percentiles() {
+            application.warn_of_quantiles(around.clock);
+        }
         application
     }
 }

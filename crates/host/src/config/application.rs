@@ -5,6 +5,7 @@ use crate::groups::GroupConfig;
 use crate::sources::{BackgroundConfig, CpuConfig, LatencyConfig};
 use serde::Deserialize;
 use wattio_governor::Cpus;
+use wattio_law::{Bound, Statistic};
 
 /// Knobs that take cores away.
 pub const CORE_KNOBS: [&str; 3] = ["cpu.cpuset", "cpu.affinity", "cpu.online"];
@@ -95,6 +96,18 @@ impl DaemonConfig {
         let groups = self.applications().into_iter().flat_map(|application| application.groups);
         let groups = groups.filter(|_| !self.knobs.is_empty() && !frequency).filter(stay);
         groups.map(|group| group.name.as_str()).collect()
+    }
+
+    /// Of each application whose source tells no percentiles the first bound on one, which nobody can
+    /// check.
+    #[must_use]
+    pub fn unjudged_bounds(&self) -> Vec<&Bound> {
+        let sources = self.applications().into_iter();
+        let blind = sources.filter(|application| !application.latency.may_tell_percentiles());
+        let on_percentile = |bound: &&Bound| bound.statistic != Statistic::Mean;
+        blind
+            .filter_map(|application| application.policy.bounds.iter().find(on_percentile))
+            .collect()
     }
 
     /// The groups of all applications, in their order.

@@ -127,6 +127,19 @@ impl LatencyConfig {
         check_named(key, named, such_as)
     }
 
+    /// Whether it may tell percentiles; what a page or a command tells is not known before it is asked.
+    #[must_use]
+    pub fn may_tell_percentiles(&self) -> bool {
+        match self {
+            Self::Diskstats(_) | Self::Mountstats(_) | Self::Ceph(_) | Self::Redis(_) => false,
+            Self::Prometheus(_)
+            | Self::Tracepoint(_)
+            | Self::Exec(_)
+            | Self::Log(_)
+            | Self::FioLog(_) => true,
+        }
+    }
+
     /// Whether a second one can be opened in this process to see whether it opens, with nothing
     /// started by that.
     #[must_use]

@@ -102,6 +102,15 @@ pub struct ToleranceSet {
     bounds: Vec<String>,
 }
 
+/// What to say of a bound on a percentile where the source tells none.
+#[must_use]
+pub fn unjudged(bound: &str, source: &str) -> String {
+    format!(
+        "the bound {bound:?} cannot be checked: {source} reports no percentiles; use a source with a \
+         histogram (the guide's table, column \"histogram\")"
+    )
+}
+
 /// Events that the status shows.
 pub(crate) const EVENTS_SHOWN: usize = 50;
 
@@ -353,7 +362,7 @@ impl Application {
     }
 
     /// Says once that a bound on a percentile is nobody's to judge here.
-    fn warn_of_quantiles(&mut self, clock: &dyn Clock) {
+    pub(crate) fn warn_of_quantiles(&mut self, clock: &dyn Clock) {
         let bounds = &self.parts.governor.driver().account().bounds;
         let quantile = |account: &&BoundAccount| account.bound.statistic != Statistic::Mean;
         let Some(bound) = bounds.iter().find(quantile).map(|account| account.bound.to_string())
@@ -361,11 +370,7 @@ impl Application {
             return;
         };
         if !std::mem::replace(&mut self.is_bound_untold, true) {
-            let message = format!(
-                "the bound {bound:?} cannot be checked: {} reports no percentiles; use a source \
-                 with a histogram (the guide's table, column \"histogram\")",
-                self.parts.latency
-            );
+            let message = unjudged(&bound, &self.parts.latency);
             self.tell(Severity::Warning, message, clock.utc_ns());
         }
     }

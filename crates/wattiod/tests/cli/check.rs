@@ -47,6 +47,20 @@ fn a_power_model_that_cannot_be_read_is_told() {
     assert!(code == 0 && text.starts_with(&says("line 1")), "{text}");
 }
 
+/// It was told at the first request.
+#[test]
+fn a_bound_on_a_percentile_that_its_source_does_not_tell_is_told_before_any_request() {
+    let place = Place::new(GOOD);
+    let path = place.text("wattiod.toml");
+    let policy = "[policy]\nbounds = [\"mean 20% run\", \"p99 2 ms window\"]\n[[group]]";
+    fs::write(&path, GOOD.replacen("[[group]]", policy, 1)).unwrap();
+    let (code, text, _) = said(&["check", &path]);
+    assert_eq!(code, 0);
+    let told =
+        "but the bound \"p99 2 ms window\" cannot be checked: its source reports no percentiles";
+    assert!(text.contains(told), "{text}");
+}
+
 /// Root took a configuration that everybody may write, with commands in it, and a script likewise.
 #[test]
 fn root_goes_by_nothing_that_others_may_write() {
