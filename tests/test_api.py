@@ -66,6 +66,7 @@ def test_a_simulation_stands_beside_its_twin() -> None:
     # The windows sum up to the run's energy.
     assert np.sum(done.windows["energy_j"]) == pytest.approx(done.summary["energy_j"])
     assert "native" in done._repr_html_()
+    assert "e+" not in done.windows._repr_html_()  # A frequency was shown as 1.6e+09.
     assert "ondemand on small" in repr(done)
 
 

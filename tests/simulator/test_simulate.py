@@ -70,6 +70,15 @@ def test_one_object_with_everything_that_is_promised() -> None:
     assert sum(parts.values()) == pytest.approx(result["energy_j"], rel=1e-12)
 
 
+def test_a_rate_below_one_request_a_second_is_told() -> None:
+    """A quiet trace had 0 I/Os a second, and 0.000 of them for each watt."""
+    words = ("--server", "small", "--policy", "native", "--iops", "0.2", "--warmup", "1 s")
+    done = wattio("simulate", *words, "--duration", "100 s", "--seed", "3")
+    told = dict(re.findall(r"(I/Os a second(?: and watt)?) +│ +(\S+) │", done.stdout))
+    assert 0 < float(told["I/Os a second"]) < 1
+    assert 0 < float(told["I/Os a second and watt"]) < 0.01
+
+
 def test_what_a_run_leaves_undone_is_told() -> None:
     words = ("simulate", "--server", "small", "--pressure", "0.3", "--duration", "2 s")
     put_off = answer(*words, "--policy", "foresight")

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from wattio import shipped
 from wattio.api.tables import Table
 from wattio.errors import InputError
+from wattio.files.plain import plain
 from wattio.simulator import simulation
 from wattio.simulator.bounds import Bound, judge, takes_bounds
 from wattio.simulator.native import side_by_side
@@ -64,7 +65,7 @@ class Simulated:
         rows = []
         for name in ("power_w_mean", "iops_mean", "latency_us_mean", "latency_us_p99"):
             theirs, ours = self.native_summary[name], self.summary[name]
-            cells = ["-" if value is None else f"{value:,.1f}" for value in (theirs, ours)]
+            cells = ["-" if value is None else plain(value, 4) for value in (theirs, ours)]
             cells.append(f"{ours / theirs:.3f}" if ours is not None and theirs else "-")
             rows.append(f"<td>{name}</td>" + "".join(f"<td>{cell}</td>" for cell in cells))
         policy = html.escape(str(self.summary["policy"]))

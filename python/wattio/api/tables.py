@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from wattio.errors import HostError, InputError, needed
 from wattio.files.document import nearest
+from wattio.files.plain import plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,4 +112,4 @@ def _array(values: NDArray[Any] | Sequence[Any]) -> NDArray[Any]:
 def _shown(value: Any) -> str:  # noqa: ANN401 (whatever a column holds)
     if value is None or (isinstance(value, float) and np.isnan(value)):
         return "-"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return plain(value, 6) if isinstance(value, float) else str(value)

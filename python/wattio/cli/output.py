@@ -109,8 +109,10 @@ def ratio(value: float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """A quantity with four significant digits, never in powers of ten."""
-    return ABSENT if value is None else plain(value, 4)
+    """A quantity with four significant digits, in powers of ten only below 1e-9."""
+    if value is None:
+        return ABSENT
+    return f"{value:,.0f}" if value == 0 or abs(value) >= 1000 else plain(value, 4)
 
 
 def bound(row: Row) -> str:

@@ -275,8 +275,8 @@ def _share_of_oracle(outcome: Outcome, native: Outcome, plf: float, *, quiet: bo
 _ROWS: tuple[tuple[str, str, int | str], ...] = (
     ("power, W", "power_w_mean", 1),
     ("energy", "energy_j", "J"),
-    ("I/Os a second", "iops_mean", 0),
-    ("I/Os a second and watt", "iops_per_watt", 3),
+    ("I/Os a second", "iops_mean", ""),
+    ("I/Os a second and watt", "iops_per_watt", ""),
     ("mean latency", "latency_us_mean", "us"),
     ("99 % latency", "latency_us_p99", "us"),
     ("99.9 % latency", "latency_us_p999", "us"),
