@@ -75,6 +75,8 @@ def test_one_repetition_says_nothing_of_noise_and_few_what_they_would_see() -> N
     few = said(Condition("a", (3.0, 3.1)), Condition("b", (2.8, 2.9)))
     assert "no winner; b, a cannot be told apart. With 2 repetitions each, a difference of" in few
     assert few.endswith(" % would have been seen in 80 % of cases.")
+    same = said(Condition("a", (3.0, 3.0)), Condition("b", (3.0, 3.0)))
+    assert "a difference of 0.0 %" not in same
 
 
 def estimated(name: str, rest_j: float, busy_j: float, runs: int = 3) -> Condition:

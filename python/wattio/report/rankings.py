@@ -174,7 +174,8 @@ class Contest:
         many = f"With {' or '.join(map(str, counts))} {self.of} each"
         if size >= 1:
             return f" {many}, only a difference of more than double would have been seen."
-        return f" {many}, a difference of {percent(size, 1)} would have been seen in 80 % of cases."
+        seen = percent(max(size, 0.001), 1)  # Of runs that are the same it would be 0.0 %.
+        return f" {many}, a difference of {seen} would have been seen in 80 % of cases."
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
+from wattio.files.plain import plain
 from wattio.kinds.fleet.schema import FleetStudy
 from wattio.kinds.fleet.summary import Policy
 from wattio.report import plots, rankings
@@ -106,6 +107,7 @@ def saving_by_load(found: list[Policy], members: list[dict[str, Any]]) -> Drawn:
                 axis.plot(_iops(policy)[own], policy.saved_w[own], **look)
             axis.set_ylabel(f"saved (W)\n{kind.rsplit('/', 1)[-1]}")
             axis.set_xscale("log")
+            axis.xaxis.set_major_formatter(lambda value, _: plain(value))  # 10,000, not 10 to the 4
         axes[-1].set_xlabel("mean rate of the server (I/Os a second)")
         plots.legend(drawn, _handles(found), width)
         return drawn
