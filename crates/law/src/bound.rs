@@ -166,7 +166,17 @@ impl FromStr for Bound {
             return Err(wrong("the limit is missing".to_owned()));
         }
         let statistic = first.parse().map_err(wrong)?;
-        Ok(Self { statistic, limit: limit.join(" ").parse().map_err(wrong)?, scope })
+        let limit_of = |words: &[&str]| words.join(" ").parse::<Limit>();
+        let limit = limit_of(limit).map_err(|error| match limit.split_last() {
+            // After a unit stands what the limit is of.
+            Some((last, rest))
+                if limit_of(rest).is_ok() && !rest.concat().ends_with(char::is_numeric) =>
+            {
+                wrong(format!("{last:?} is no span; allowed: run, window"))
+            }
+            _ => wrong(error),
+        })?;
+        Ok(Self { statistic, limit, scope })
     }
 }
 
@@ -209,6 +219,15 @@ mod tests {
         assert!(message("mean -20%").contains("allowed is 0.001 to 10"));
         assert!(message("mean nan").contains("allowed is 0.001 to 10"));
         assert!(message("p99 2 hours run").contains("write a statistic"));
+        // "20% rund" was no time.
+        for text in ["p99 20% rund", "mean 2 ms Window", "mean 20 % windows"] {
+            assert!(
+                message(text).contains("is no span; allowed: run, window"),
+                "{}",
+                message(text)
+            );
+        }
+        assert!(!message("p99 2 mss").contains("span"));
     }
 
     proptest! {
