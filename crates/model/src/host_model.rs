@@ -96,7 +96,9 @@ impl NoModel {
     #[must_use]
     pub fn help(&self) -> String {
         match self {
-            Self::TooFew { have: 0, .. } => "is it the right metric, the right device?".to_owned(),
+            Self::TooFew { have: 0, .. } => {
+                "wait; if there were requests, is it the right metric, the right device?".to_owned()
+            }
             Self::TooFew { .. } => "wait, or observe when there are more requests".to_owned(),
             Self::Saturated { .. } => {
                 "observe at a quieter hour, or stop what else runs on these cores".to_owned()
