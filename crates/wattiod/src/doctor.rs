@@ -17,7 +17,7 @@ use wattio_host::processes::pollers::Threads;
 use wattio_host::sources::LatencyConfig;
 use wattio_host::sources::power::MeterConfig;
 use wattio_host::stopwatch;
-use wattio_host::{Root, Topology, groups, power, takeover};
+use wattio_host::{Root, Topology, facts, groups, power, takeover};
 use wattio_service::log::counted;
 use wattio_units::Seconds;
 
@@ -329,6 +329,9 @@ fn parts(config: &DaemonConfig, beside: &Path, root: &Root, topology: &Topology)
     let service = &config.service;
     if service.tls.is_some() || service.token.is_some() {
         findings.push(Finding::of("[service]", check_page(service), "tls and token can be used"));
+    }
+    if let Some(group) = &service.socket_group {
+        findings.push(Finding::of("[service] socket_group", facts::group_id(group), "is there"));
     }
     findings
 }

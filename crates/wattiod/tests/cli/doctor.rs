@@ -22,9 +22,11 @@ fn the_doctor_says_what_there_is_as_json_too() {
 
 #[test]
 fn the_doctor_finds_that_a_configuration_asks_for_too_much() {
-    let place = Place::new(&GOOD.replace("sda", "no-such-device"));
+    let group = "[service]\nsocket_group = \"no-such-group\"\n";
+    let place = Place::new(&(GOOD.replace("sda", "no-such-device") + group));
     let (code, text, _) = said(&["doctor", &place.text("wattiod.toml")]);
     assert_eq!(code, 1, "{text}");
+    assert!(text.contains("no  [service] socket_group: "), "{text}");
     assert!(text.contains("no  [latency]") && text.contains("no-such-device"), "{text}");
     let named = format!("ok  configuration: {}", place.text("wattiod.toml"));
     assert!(text.lines().any(|line| line == named), "{text}");
