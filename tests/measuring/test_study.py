@@ -404,6 +404,23 @@ def test_a_wrong_key_of_a_scale_is_told_where_it_stands(scale: str, message: str
 
 
 @pytest.mark.parametrize(
+    ("scale", "key"),
+    [
+        ("workload.wait.options = { duration = 'soon' }", "workload.wait.options.duration"),
+        ("system.here.options = { sice = '1 GiB' }", "system.here.options.sice"),
+    ],
+)
+def test_a_wrong_option_of_a_scale_is_told_where_it_stands(scale: str, key: str) -> None:
+    """It was told as one of [[workload]], with the line of that table."""
+    head, _, _ = STUDY.partition("[scale")
+    text = f"{head}[scale.small]\n{scale}\n"
+    with pytest.raises(InputError) as refused:
+        plan.make(given(text), Asked("small"))
+    told = f"study.toml:{text.count(chr(10))}: scale.small.{key}: "
+    assert told in str(refused.value)
+
+
+@pytest.mark.parametrize(
     "line",
     [
         'options = { duration = "1 s\\u0000" }',

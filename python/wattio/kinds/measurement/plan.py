@@ -33,6 +33,7 @@ from wattio.kinds.measurement.schema import (
     SystemEntry,
     WorkloadEntry,
     from_document,
+    with_scale,
 )
 from wattio.knobs import knobs
 from wattio.knobs.knobs import Value
@@ -160,7 +161,8 @@ def make(source: Document, asked: Asked = _AS_IT_IS) -> MeasurementPlan:
     if asked.peak_file is not None:
         head = study.study.model_copy(update={"peak": asked.peak_file})
         study = study.model_copy(update={"study": head})
-    _check_parts(study, source, base)
+    written = source if asked.scale is None else with_scale(source, asked.scale)
+    _check_parts(study, written, base)
     peak = _peak(study, source, base)
     identities = _Identities(study, base)
     order = _interleaved if study.study.order == "interleaved" else _by_system
@@ -213,15 +215,20 @@ def make_work(entry: WorkloadEntry, base: Path) -> Workload:
 
 def _check_parts(study: MeasurementStudy, source: Document, base: Path) -> None:
     """Kinds are known, and options are what each kind takes."""
-    for index, system in enumerate(study.system):
+    # By name, for systems, and workloads of these, may have been left out.
+    systems, workloads = (
+        [entry["name"] for entry in source.content[part]] for part in ("system", "workload")
+    )
+    for system in study.system:
+        index = systems.index(system.name)
         _check_kind(source, ("system", index), system.module, kinds.names())
         try:
             model = kinds.module_of(system.module).Options
         except InputError as error:
             raise source.error(("system", index, "kind"), str(error)) from None
         document.validate_part(model, system.options, source, ("system", index, "options"))
-    for index, entry in enumerate(study.workload):
-        place = ("workload", index)
+    for entry in study.workload:
+        place = ("workload", workloads.index(entry.name))
         _check_kind(source, place, entry.module, list(WORKLOADS))
         model = import_module(f"wattio.workloads.{WORKLOADS[entry.module]}").Options
         document.validate_part(model, entry.options, source, (*place, "options"))

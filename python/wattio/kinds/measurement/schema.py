@@ -342,15 +342,19 @@ def from_document(source: Document, scale: str | None = None) -> MeasurementStud
         if scale not in study.scale:
             known = ", ".join(study.scale) or "none"
             raise source.error(("scale",), f'has no scale "{scale}"; allowed: {known}')
-        content = _scaled(source, study.scale[scale], scale)
-        changed = _ScaledDocument(source.path, source.text, content, scale)
-        study = document.validate(MeasurementStudy, changed)
+        study = document.validate(MeasurementStudy, with_scale(source, scale))
     meters = [one for entry in study.meter for one in entry.apart()]
     study = study.model_copy(update={"meter": meters})
     _check_names(study, source)
     _check_topology(study, source)
     _check_knobs(study, source)
     return study
+
+
+def with_scale(source: Document, scale: str) -> Document:
+    """A study's document with the changes of a scale that it has. Raises InputError."""
+    content = _scaled(source, source.content["scale"][scale], scale)
+    return _ScaledDocument(source.path, source.text, content, scale)
 
 
 def _scaled(source: Document, changes: Mapping[str, Any], scale: str) -> dict[str, Any]:
