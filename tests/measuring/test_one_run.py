@@ -85,7 +85,7 @@ def test_a_span_without_a_sample_has_no_energy(tmp_path: Path, sensor: str) -> N
 
     (found,) = metered([sensor], tmp_path, instant).energies
     assert found.energy_j is None
-    assert found.troubles == ("no sample within 1e-08 s",)
+    assert found.troubles == ("no sample within 0.00000001 s",)
 
 
 def test_without_meters_only_cores_are_looked_at(tmp_path: Path) -> None:
