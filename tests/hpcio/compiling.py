@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +52,15 @@ def configure(folder: Path, approach: str) -> Path:
     return io_library.configure(folder, approach=approach, ranks_per_node=2, buffer="4 MiB")
 
 
+def open_files(process: Path) -> dict[Path, str]:
+    """What a process, a folder of /proc, has open, by its links; it may close some meanwhile."""
+    found = {}
+    for one in (process / "fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found[one] = str(one.readlink())
+    return found
+
+
 def processes(name: str, folder: Path) -> list[int]:
     """Those of a program whose configuration, or open files, lie below a folder."""
     found = []
@@ -58,7 +68,7 @@ def processes(name: str, folder: Path) -> list[int]:
         try:
             line = (path / "cmdline").read_bytes().split(b"\0")
             near = str(folder).encode() in b" ".join(line) or any(
-                str(folder) in str(one.readlink()) for one in (path / "fd").iterdir()
+                str(folder) in file for file in open_files(path).values()
             )
         except OSError:
             continue

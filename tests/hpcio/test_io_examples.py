@@ -24,6 +24,7 @@ from hpcio.compiling import (
     compile_c,
     configure,
     machine_hdf5,
+    open_files,
     processes,
 )
 from hpcio.launching import environment, path_without
@@ -261,8 +262,8 @@ def hold_until_a_step_is_given_up(job: subprocess.Popen[str], folder: Path) -> N
     if job.poll() is not None:
         return
     writer = processes("wattio-io-writer", folder)[0]
-    files = Path(f"/proc/{writer}/fd").iterdir()
-    (board,) = [one for one in files if "memfd:wattio-io-board" in str(one.readlink())]
+    files = open_files(Path(f"/proc/{writer}"))
+    (board,) = [one for one, file in files.items() if "memfd:wattio-io-board" in file]
     os.kill(writer, signal.SIGSTOP)
     try:
         # Of a word for each dump, the last two bits: nothing, begun, given up (slot.rs).
