@@ -1,7 +1,7 @@
 //! The configuration: how steps reach their files. `wattio.hpcio` reads the same table, `[hpcio]`.
 
 use crate::damaris::Description;
-use crate::error::{Error, read_text};
+use crate::error::{Error, Result, read_text};
 use serde::de::{self, IntoDeserializer, Visitor, value};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
@@ -130,18 +130,20 @@ struct Document {
 }
 
 /// One of some names. What `Deserialize` is derived for says nothing of them where a number stands.
-fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(given: D) -> Result<T, D::Error> {
+fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    given: D,
+) -> std::result::Result<T, D::Error> {
     struct Word<T>(PhantomData<T>);
     impl<'de, T: Deserialize<'de>> Visitor<'de> for Word<T> {
         type Value = T;
 
         fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
-            let none: Result<T, value::Error> = T::deserialize("".into_deserializer());
+            let none: std::result::Result<T, value::Error> = T::deserialize("".into_deserializer());
             let told = none.err().map(|error| error.to_string()).unwrap_or_default();
             formatter.write_str(told.split_once("expected ").map_or("a string", |(_, names)| names))
         }
 
-        fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        fn visit_str<E: de::Error>(self, text: &str) -> std::result::Result<T, E> {
             T::deserialize(text.into_deserializer())
         }
     }
@@ -149,7 +151,7 @@ fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(given: D) -> Result<T, D
 }
 
 /// A table, and not a list of them, which a derived `Deserialize` takes for the values of its keys.
-fn one_table<'de, D: Deserializer<'de>>(given: D) -> Result<Option<Config>, D::Error> {
+fn one_table<'de, D: Deserializer<'de>>(given: D) -> std::result::Result<Option<Config>, D::Error> {
     struct Table;
     impl<'de> Visitor<'de> for Table {
         type Value = Config;
@@ -158,7 +160,10 @@ fn one_table<'de, D: Deserializer<'de>>(given: D) -> Result<Option<Config>, D::E
             formatter.write_str("one table: [hpcio]")
         }
 
-        fn visit_map<A: de::MapAccess<'de>>(self, keys: A) -> Result<Config, A::Error> {
+        fn visit_map<A: de::MapAccess<'de>>(
+            self,
+            keys: A,
+        ) -> std::result::Result<Config, A::Error> {
             Config::deserialize(value::MapAccessDeserializer::new(keys))
         }
     }
@@ -172,7 +177,7 @@ impl Config {
     /// # Errors
     ///
     /// As `read`.
-    pub fn read_any(path: &Path) -> Result<(Self, Option<usize>), Error> {
+    pub fn read_any(path: &Path) -> Result<(Self, Option<usize>)> {
         if path.extension().is_some_and(|one| one.eq_ignore_ascii_case("xml")) {
             return Description::read(path)?
                 .config()
@@ -187,7 +192,7 @@ impl Config {
     /// # Errors
     ///
     /// As `read_any`; `Input` for what needs MPI.
-    pub fn read_for_path(path: &Path) -> Result<Self, Error> {
+    pub fn read_for_path(path: &Path) -> Result<Self> {
         let (config, _) = Self::read_any(path)?;
         let shown = path.display();
         match (config.approach, config.writers) {
@@ -207,7 +212,7 @@ impl Config {
     /// # Errors
     ///
     /// `Input`: the file, the line or the key, what is wrong and what is allowed.
-    pub fn read(path: &Path) -> Result<Self, Error> {
+    pub fn read(path: &Path) -> Result<Self> {
         let shown = path.display();
         let text = read_text(path)?;
         Self::parse(&text).map_err(|error| Error::Input(format!("{shown}: {error}")))
@@ -218,7 +223,7 @@ impl Config {
     /// # Errors
     ///
     /// As `read`, without the file's name.
-    pub fn parse(text: &str) -> Result<Self, Error> {
+    pub fn parse(text: &str) -> Result<Self> {
         let document: Document =
             toml::from_str(text).map_err(|error| Error::Input(toml_line(text, &error)))?;
         let config =
@@ -232,7 +237,7 @@ impl Config {
     /// # Errors
     ///
     /// `Input`: the key, its value, and what is allowed.
-    pub fn check(&self) -> Result<(), Error> {
+    pub fn check(&self) -> Result<()> {
         let refuse = |text: String| Err(Error::Input(text));
         for (key, number) in [
             ("writers", Some(self.writers)),
