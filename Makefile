@@ -97,14 +97,15 @@ install-io: needs-of-library ## Build libwattio_io and its writer; install them 
 bench: build ## Show speed as ratios to peers of the same run; ARGS=--json for one object.
 	@$(RUN) python benches/run.py $(ARGS)
 
+DIST ?= target/dist
 .PHONY: package
-package: needs $(UV) ## Build the wheel, the source package and the Debian packages, into target/dist.
+package: needs $(UV) ## Build the wheel, the source package and the Debian packages, into DIST (target/dist).
 	@command -v dpkg-deb >/dev/null || { echo "Debian packages are built with dpkg-deb: apt install dpkg" >&2; exit 2; }
-	@rm -rf target/dist
-	$(UV) build --quiet --sdist --out-dir target/dist
-	$(UV) build --quiet --wheel --out-dir target/dist
-	@UV=$(abspath $(UV)) packaging/debian/build.sh "$$(packaging/build/static.sh)" target/dist/*.whl target/dist
-	@ls -sh target/dist
+	@mkdir -p "$(DIST)" && rm -f "$(DIST)"/wattio{-,_,d_}*
+	$(UV) build --quiet --sdist --out-dir "$(DIST)"
+	$(UV) build --quiet --wheel --out-dir "$(DIST)"
+	@UV=$(abspath $(UV)) packaging/debian/build.sh "$$(packaging/build/static.sh)" "$(DIST)"/*.whl "$(DIST)"
+	@ls -sh "$(DIST)"
 
 .PHONY: docs
 docs: needs $(UV) ## Build the documentation as a site, into target/site; nothing is fetched.

@@ -49,7 +49,14 @@ def podman(*words: str) -> str:
 def image() -> Iterator[str]:
     with building.alone():
         script = [str(ROOT / "packaging" / "build" / "static.sh")]
-        built = subprocess.run(script, check=True, capture_output=True, text=True, timeout=ENDS_S)
+        built = subprocess.run(
+            script,
+            env=building.shipped(),
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=ENDS_S,
+        )
     file = str(PAGE.with_name("Containerfile"))
     podman("build", "-q", "-t", NAME, "-f", file, str(ROOT / built.stdout.strip()))
     yield NAME

@@ -13,7 +13,6 @@ from package import building
 from package.bare_root import ENDS_S, made, within
 
 ROOT = Path(__file__).parents[2]
-DIST = ROOT / "target" / "dist"
 
 VOLUME = "/var/lib/wattio-target/disk.vol"
 TARGET = "runuser -u wattio-target -- wattio-target"
@@ -24,13 +23,19 @@ pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(2 * ENDS
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A Debian with man and bash-completion, and the packages at /packages."""
+    root, dist = (tmp_path_factory.mktemp("debian") / name for name in ("root", "dist"))
     with building.alone():
-        make = ["make", "package"]
-        subprocess.run(make, cwd=ROOT, check=True, capture_output=True, timeout=ENDS_S)
-    root = tmp_path_factory.mktemp("debian") / "root"
+        subprocess.run(
+            ["make", "package", f"DIST={dist}"],
+            cwd=ROOT,
+            env=building.shipped(),
+            check=True,
+            capture_output=True,
+            timeout=ENDS_S,
+        )
     with made(root, ["man-db", "bash-completion"]) as bare:
         (bare / "packages").mkdir()
-        for file in DIST.glob("*.deb"):
+        for file in dist.glob("*.deb"):
             shutil.copy(file, bare / "packages")
         yield bare
 
