@@ -84,6 +84,7 @@ def test_the_shipped_trace_is_found_by_name(
         ({"trace": "pgbench", "iops": 10.0}, "trace and iops exclude each other"),
         ({"plf": 0.1, "bounds": ["mean 10%"]}, "bounds and plf exclude each other"),
         ({"pressure": 0.0}, "pressure 0.0: allowed is above 0"),
+        ({"policy": "oracel"}, 'unknown policy "oracel"; did you mean "oracle"?'),
         ({"server": "nowhere"}, 'unknown server "nowhere"'),
     ],
 )

@@ -16,7 +16,7 @@ from wattio.files.document import Document, Place, Strict
 from wattio.kinds import common
 from wattio.kinds.simulation import execute
 from wattio.results.runs import Setting
-from wattio.simulator import profile
+from wattio.simulator import profile, traces
 from wattio.simulator.native import Simulator
 
 
@@ -103,7 +103,7 @@ def _read_trace(path: Path, asked: Mapping[str, Any], source: Document, place: P
     """Read a trace from end to end: one that is cut off shows only there. Raises InputError."""
     reading = {key: asked[key] for key in ("format", "columns") if asked.get(key) is not None}
     try:
-        _core.trace_info(str(path), **reading)
+        traces.of_load(path, **reading)
     except InputError as error:
         raise source.error(place, str(error)) from None
 

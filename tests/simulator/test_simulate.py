@@ -193,9 +193,13 @@ def test_the_oracle_keeps_every_bound_that_it_is_given() -> None:
     ("words", "says"),
     [
         (("--policy", "pacerr"), 'did you mean "pacer"?'),
+        # The one policy that is no law was not among those that there are.
+        (("--policy", "Oracle"), 'unknown policy "Oracle"; did you mean "oracle"? allowed: fixed,'),
+        # It was 1000000000000.0, beside a limit of 1,000,000,000.
+        (("--iops", "1e12"), "--iops 1,000,000,000,000: allowed is 0 to 1,000,000,000"),
         (("--server", "nowhere.toml"), "nowhere.toml"),
         # Only of what was no number was the option told.
-        (("--pressure", "2"), "--pressure 2.0: allowed is above 0 and at most 1"),
+        (("--pressure", "2"), "--pressure 2: allowed is above 0 and at most 1"),
         (("--pressure", "0.1", "--iops", "5"), "exclude each other"),
         (("--duration", "10"), "it has no unit"),
         (("--set", "beta"), "allowed is key=value"),
@@ -216,7 +220,7 @@ def test_the_oracle_keeps_every_bound_that_it_is_given() -> None:
         (("--trace", "x", "--open"), "--open cannot be used with --trace"),
         (("--profile", "x", "--io-size", "8 KiB"), "--io-size cannot be used with --profile"),
         (("--plf", "nan"), "--plf: nan is not a number that can be used; allowed is 0.001 to 10"),
-        (("--read-fraction", "2"), "--read-fraction 2.0: allowed is 0 to 1"),
+        (("--read-fraction", "2"), "--read-fraction 2: allowed is 0 to 1"),
         (("--duration", "2000 d"), "allowed is 1 ms to 1e8 s"),
         (("--nonsense",), "unknown option --nonsense"),
     ],
@@ -228,6 +232,15 @@ def test_bad_input_is_one_message_and_exit_2(words: tuple[str, ...], says: str) 
     assert says in done.stderr
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(("iops", "shown"), [("5", True), ("20000", False)])
+def test_percentiles_of_few_requests_are_told_as_the_slowest(iops: str, shown: bool) -> None:
+    """Of 22 requests a p99.9 was shown without a word."""
+    done = wattio("simulate", "--server", "small", "--iops", iops, "--duration", "2 s")
+    assert done.returncode == 0, done.stderr
+    told = re.search(r"^\d+ requests are few: the 99 % and 99.9 % latencies are", done.stdout, re.M)
+    assert bool(told) is shown
 
 
 def outcome(latency_us: list[float]) -> Outcome:

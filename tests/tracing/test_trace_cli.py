@@ -10,6 +10,7 @@ from places import TRACES
 from wattio import _core
 from wattio.cli import main
 from wattio.errors import InputError
+from wattio.kinds.simulation import trace_set
 from wattio.tracing.recorder import device_number
 from wattio.tracing.tracefs import remove_stale
 
@@ -169,6 +170,37 @@ def test_bad_input_is_exit_code_2_and_names_the_place(
         assert "cut.vscsi" in message
         assert "record 40 (byte 1248)" in message
     assert [path.name for path in tmp_path.iterdir()] == ["cut.vscsi"]
+
+
+def test_a_trace_of_a_header_alone_is_told_as_that(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was a table of zeros and exit code 0, and a simulation of half a second of nothing."""
+    path = tmp_path / "head.csv"
+    path.write_text("Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n")
+    study = tmp_path / "study.toml"
+    study.write_text(
+        '[study]\nname = "empty"\nkind = "simulation"\n'
+        '[[load]]\nname = "head"\nserver = "small"\ntrace = "head.csv"\n'
+        '[[policy]]\nname = "ondemand"\n'
+    )
+    load = ("--server", "small", "--trace", path)
+    for words, code in (
+        (("trace", "info", path), 1),
+        (("trace", "info", path, "--json"), 1),
+        (("trace", "pressure", path), 2),
+        (("simulate", *load), 2),
+        (("oracle", *load), 2),
+        (("check", study), 2),
+    ):
+        assert run(*words) == code, words
+        shown = capsys.readouterr()
+        assert f"{path}: the trace holds no requests with data" in shown.err + shown.out, words
+    traces = tmp_path / "traces"
+    traces.mkdir()
+    path.rename(traces / path.name)
+    with pytest.raises(InputError, match=r"no readable trace \(head.csv\)"):
+        trace_set.expand(trace_set.TraceSetEntry(servers=["small"]), traces)
 
 
 def test_a_missing_file_and_two_devices_for_vscsi_are_exit_code_2(

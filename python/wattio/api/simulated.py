@@ -14,7 +14,7 @@ from wattio.errors import InputError
 from wattio.files.plain import plain
 from wattio.simulator import simulation
 from wattio.simulator.bounds import Bound, judge, takes_bounds
-from wattio.simulator.native import side_by_side
+from wattio.simulator.native import NativeSimulator, side_by_side
 from wattio.simulator.oracle import check_bounds
 from wattio.simulator.policies import BOUND_BY
 from wattio.simulator.simulation import Request, Setting
@@ -140,6 +140,7 @@ def simulate(
         power_model=None if power_model is None else os.fspath(power_model),
         bounds=tuple(bound.text for bound in promised),
     )
+    NativeSimulator().settings(policy, told)
     twin = replace(request, policy="native", settings={}, bounds=())
     outcome, native = side_by_side([request, twin])
     tolerance = float(told.get("plf", DEFAULT_PLF))

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
-from wattio import _core
 from wattio.cli import output
 from wattio.cli.progress import weight_of
 from wattio.errors import Cancelled, InputError
 from wattio.kinds.fleet.plan import Batch, FleetPlan
 from wattio.kinds.simulation.plan import SimulationPlan
 from wattio.results.plan import Iteration
+from wattio.simulator import traces
 from wattio.simulator.native import Simulator
 from wattio.simulator.policies import REFERENCE
-from wattio.simulator.simulation import Request
+from wattio.simulator.simulation import Request, reading_of
 
 TRIAL_S = 1.0
 """Simulated time of the trial that the guess rests on."""
@@ -70,8 +70,7 @@ def _span_s(request: Request, facts: Mapping[str, Any]) -> float | None:
     """Simulated time of a run, with what comes before it; None if nothing tells."""
     span_s = request.duration_s
     if span_s is None and "trace" in request.load:
-        reading = {key: request.load[key] for key in ("format", "columns") if key in request.load}
-        found = json.loads(_core.trace_info(str(request.load["trace"]), **reading))
+        found = traces.of_load(Path(request.load["trace"]), **reading_of(request.load))
         span_s = found["span_s"] * request.load.get("time_scale", 1.0)
     if span_s is None and "profile" in facts:
         span_s = facts["profile"]["simulated_s"]

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from wattio import _core, shipped
 from wattio.cli import output
 from wattio.errors import InputError, unusable
+from wattio.files.plain import plain
 from wattio.simulator.simulation import (
     CLIENTS_ALLOWED,
     CLIENTS_MOST,
@@ -171,7 +172,7 @@ class LoadOptions:
         if not math.isfinite(pressure):
             raise InputError(f"--pressure: {unusable(pressure, PRESSURE_ALLOWED)}")
         if not 0 < pressure <= 1:
-            raise InputError(f"--pressure {pressure}: allowed is {PRESSURE_ALLOWED}")
+            raise InputError(f"--pressure {plain(pressure, 15)}: allowed is {PRESSURE_ALLOWED}")
         return {"pattern": self.pattern, "pressure": pressure, **who, **self._mix()}
 
     def _refuse_foreign(self) -> None:
@@ -217,7 +218,7 @@ def within(option: str, value: float, low: float, high: float) -> None:
     if not math.isfinite(value):
         raise InputError(f"{option}: {unusable(value, allowed)}")
     if not low <= value <= high:
-        raise InputError(f"{option} {value}: allowed is {allowed}")
+        raise InputError(f"{option} {plain(value, 15)}: allowed is {allowed}")
 
 
 def _in_full(limit: float) -> str:

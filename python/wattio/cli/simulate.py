@@ -176,8 +176,7 @@ def simulate(
     request = replace(request, bounds=tuple(bound.text for bound in promised))
     if oracle or chosen.policy == BOUND_BY:
         check_bounds(promised)
-    if chosen.policy != BOUND_BY:
-        _core.check_policy(chosen.policy, json.dumps(dict(request.settings)))
+    NativeSimulator().settings(chosen.policy, request.settings)
     outcome, native = run_with_twin(request, quiet=as_json)
     plf = chosen.tolerance()
     judged = [judge(bound, outcome, native) for bound in promised or (Bound.of_plf(plf),)]
@@ -215,6 +214,8 @@ def show(result: dict[str, Any], native: dict[str, Any], request: Request) -> No
         ratio = ours / theirs if ours is not None and theirs else None
         table.add_row(name, *cells, _number(ratio, 3))
     output.console().print(table)
+    if few := _few(result["ios"]):
+        output.console().print(few, highlight=False)
     if "profile" in result:
         day = result["profile"]
         output.console().print(
@@ -251,6 +252,15 @@ def show(result: dict[str, Any], native: dict[str, Any], request: Request) -> No
         output.console().print(f"share of what the oracle saves: {told}")
 
 
+def _few(requests: int) -> str:
+    """Which of the percentiles shown are the slowest request alone, in words; or nothing."""
+    names = [name for name, share in _TAILS.items() if 0 < requests <= math.ceil(share * requests)]
+    if not names:
+        return ""
+    which = "latencies are" if len(names) > 1 else "latency is"
+    return f"{requests:,} requests are few: the {' and '.join(names)} {which} that of the slowest"
+
+
 def _sentence(bound: dict[str, Any]) -> str:
     """How a bound fared, in words."""
     kept = {True: "kept", False: "NOT kept", None: "nothing to compare it with"}[bound["kept"]]
@@ -285,6 +295,10 @@ _ROWS: tuple[tuple[str, str, int | str], ...] = (
     ("active cores", "cores_active_mean", 1),
     ("frequency, GHz", "frequency_ghz_mean", 3),
 )
+
+
+_TAILS = {"99 %": 0.99, "99.9 %": 0.999}
+"""Percentiles that are shown however few requests there were."""
 
 
 def _value_of(summary: dict[str, Any], key: str) -> float | None:

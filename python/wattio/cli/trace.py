@@ -27,6 +27,7 @@ from wattio.cli.load_options import (
 from wattio.cli.output_path import not_read, writable
 from wattio.errors import Cancelled, InputError
 from wattio.signals import ENDING, handled
+from wattio.simulator import traces
 
 Form = Literal["wtrace", "msr", "vscsi", "fio2", "fio3"]
 
@@ -96,7 +97,7 @@ def info(
     """Show what a trace holds: requests, span, sizes, rates, idle gaps.
 
     Exit code 2 where the trace is damaged or of no known format; the message names the record and
-    its byte.
+    its byte. Exit code 1 where it holds nothing that could be replayed.
 
     Parameters
     ----------
@@ -109,10 +110,14 @@ def info(
     keywords = reading.keywords()
     with _bar(f"reading {file.name}") as progress:
         text = _core.trace_info(str(file), progress, **keywords)
+    found = json.loads(text)
     if as_json:
         sys.stdout.write(text + "\n")
     else:
-        output.console().print(trace_tables.of_trace(file, json.loads(text)))
+        output.console().print(trace_tables.of_trace(file, found))
+    if not found["ios"]:
+        output.complain(f"{file}: {traces.NOTHING}")
+        return EXIT_PROBLEM
     return EXIT_DONE
 
 

@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from wattio import _core
+from wattio.errors import InputError
+from wattio.files.document import nearest
 from wattio.simulator import oracle, simulation
 from wattio.simulator.policies import BOUND_BY
 from wattio.simulator.simulation import Outcome, Progress, Request, Setting
@@ -86,5 +88,8 @@ class NativeSimulator:
         """All settings of a policy, defaults filled in. Raises InputError."""
         if policy == BOUND_BY:
             return oracle.check(dict(given))
+        known = sorted([*json.loads(_core.policies()), BOUND_BY])
+        if policy not in known:
+            raise InputError(f'unknown policy "{policy}"; {nearest(policy, known)}')
         resolved: dict[str, Setting] = json.loads(_core.check_policy(policy, json.dumps(given)))
         return resolved

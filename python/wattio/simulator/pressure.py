@@ -33,7 +33,7 @@ from typing import Any
 
 from wattio import _core
 from wattio.errors import Cancelled, InputError
-from wattio.simulator import saturation, simulation
+from wattio.simulator import saturation, simulation, traces
 from wattio.simulator.native import NativeSimulator
 from wattio.simulator.profile import Pattern
 
@@ -149,7 +149,7 @@ def read_segments(
         _core.trace_segments(str(path), segment_s, watch, format, columns)
     )
     if not found:
-        raise InputError(f"{path}: the trace holds no requests with data")
+        raise InputError(f"{path}: {traces.NOTHING}")
     if any(one["iops_mean"] is None for one in found):
         raise InputError(f"{path}: all requests come at the same time: there is no rate to replay")
     return found

@@ -22,7 +22,7 @@ from wattio.analysis.histogram import percentiles
 from wattio.errors import Cancelled, InputError, unusable
 from wattio.files.document import text_of
 from wattio.simulator import profile as profiles
-from wattio.simulator import saturation, server_power
+from wattio.simulator import saturation, server_power, traces
 from wattio.simulator.profile import PATTERNS, Pattern
 
 Progress = Callable[[float], None]
@@ -136,13 +136,17 @@ def play(
     wall_s = time.perf_counter() - began
     if progress is not None:
         progress(1.0)
+    told = json.loads(run.summary())
+    if "trace" in request.load and not told["ios"]:
+        # Rare enough to read it again: it may be quiet for so long, or hold nothing at all.
+        traces.of_load(Path(request.load["trace"]), **reading_of(request.load))
     summary = {
         "policy": request.policy,
         "settings": dict(request.settings),
         "server": request.server,
         "seed": request.seed,
         "warmup_s": request.warmup_s,
-        **json.loads(run.summary()),
+        **told,
     }
     summary |= percentiles(*run.latency_histogram(), {"latency_us_p9999": 0.9999})
     if "profile" in request.load:

@@ -16,7 +16,6 @@ Files that are no traces (by their content) are left out and named.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from collections import Counter
@@ -27,12 +26,12 @@ from typing import Any
 
 from pydantic import Field
 
-from wattio import _core
 from wattio.errors import InputError
 from wattio.files import document, toml_text
 from wattio.files.document import Document, Strict
 from wattio.files.quantity import Seconds
 from wattio.kinds.common import Distinct
+from wattio.simulator import traces as trace_files
 
 _NAME_MAX = 24
 """So much of the name of a trace or a server goes into that of a load."""
@@ -94,7 +93,7 @@ def expand(entry: TraceSetEntry, folder: Path) -> TraceSet:
     left_out = []
     for path in files:
         try:
-            spans_s[path] = float(json.loads(_core.trace_info(str(path)))["span_s"])
+            spans_s[path] = float(trace_files.of_load(path)["span_s"])
         except InputError:
             left_out.append(path.name)
     traces = _short({path.name: path.name for path in spans_s})
