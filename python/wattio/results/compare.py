@@ -67,6 +67,9 @@ LEVEL = 0.05
 POWER = 0.8
 """In which share of comparisons a difference would be seen that is said to be seen."""
 
+SLIGHT_PERCENT = 0.1
+"""A smaller difference is told as small, however certain it is: hardly anything hangs on it."""
+
 UNEQUAL_WORK = "unequal work: time, energy and energy-delay product are left out"
 
 _TOLD_MAX = 10
@@ -248,16 +251,32 @@ def sentence(ratios: Sequence[Ratio]) -> str:
         else:
             text = f"One {ratios[0].sample} on a side says nothing about noise."
         return text + _untold(ratios) + _unequal(ratios)
-    parts = []
-    for ratio in ratios:
-        if ratio.beyond_noise:
-            change = 100 * (ratio.ratio - 1)
-            better = (change > 0) == (ratio.metric in HIGHER_IS_BETTER)
-            size = f"{_size(abs(change))} % {'higher' if change > 0 else 'lower'}"
-            parts.append(f"{_word(ratio)} {size} ({'better' if better else 'worse'})")
-    told = f"Beyond noise: {', '.join(parts)}." if parts else "Nothing differs beyond noise."
+    beyond = [ratio for ratio in ratios if ratio.beyond_noise]
+    slight = [ratio for ratio in beyond if _is_slight(ratio)]
+    if parts := [_change(ratio) for ratio in beyond if ratio not in slight]:
+        told = f"Beyond noise: {', '.join(parts)}."
+    else:
+        told = "" if slight else "Nothing differs beyond noise."
+    if parts := [_change(ratio) for ratio in slight]:
+        also = " Also beyond" if told else "Beyond"
+        told += f"{also} noise, but by less than {SLIGHT_PERCENT:g} %: {', '.join(parts)}."
     told += _untold(ratios) + _detectable([one for one in ratios if not one.beyond_noise])
     return told + _unequal(ratios)
+
+
+def _change(ratio: Ratio) -> str:
+    """By how much a metric differs, and whether that is for the better where it matters."""
+    change = 100 * (ratio.ratio - 1)
+    told = f"{_word(ratio)} {_size(abs(change))} % {'higher' if change > 0 else 'lower'}"
+    if _is_slight(ratio):
+        return told
+    better = (change > 0) == (ratio.metric in HIGHER_IS_BETTER)
+    return f"{told} ({'better' if better else 'worse'})"
+
+
+def _is_slight(ratio: Ratio) -> bool:
+    """Whether its difference is small, as it is told: 0.1 % is not said to be below that."""
+    return float(_size(abs(100 * (ratio.ratio - 1)))) < SLIGHT_PERCENT
 
 
 def _unequal(ratios: Sequence[Ratio]) -> str:
@@ -267,7 +286,7 @@ def _unequal(ratios: Sequence[Ratio]) -> str:
 
 def _size(percent: float) -> str:
     """A difference to a tenth of a per cent; a smaller one to its first digit, never 0.0."""
-    return f"{percent:.1f}" if percent >= 0.05 else f"{percent:.1g}"
+    return f"{percent:.1f}" if percent >= SLIGHT_PERCENT else f"{percent:.1g}"
 
 
 def _untold(ratios: Sequence[Ratio]) -> str:
