@@ -28,7 +28,7 @@ from wattio.systems.nodes import Node
 from guest.guest import Guest
 from guest.node import GuestNode, guest_node
 
-LIMIT_S = 85.0
+LIMIT_S = 300.0
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(2 * LIMIT_S)]
 

@@ -11,19 +11,23 @@ ROOT = Path(__file__).parents[2]
 
 def example(name: str) -> Path:
     """An example of the workspace, built."""
-    return _built("--example", name)
+    return _built("example", name)
 
 
 def program(name: str) -> Path:
     """A program of the workspace, built."""
-    return _built("--bin", name)
+    return _built("bin", name)
 
 
 def _built(kind: str, name: str) -> Path:
-    command = ["cargo", "build", "--quiet", "--locked", "--workspace", kind, name]
+    """As tests are built: other features of other projects would compile all that needs them."""
+    command = ["cargo", "test", "--no-run", "--quiet", "--locked", "--workspace"]
     built = subprocess.run(
         [*command, "--message-format=json"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
     )
-    messages = map(json.loads, built.stdout.splitlines())
-    paths = [message.get("executable") for message in messages if message.get("executable")]
-    return Path(paths[-1])
+    for message in map(json.loads, built.stdout.splitlines()):
+        made = message.get("target", {})
+        # The tests of a program have its name and kind, too.
+        if made.get("name") == name and kind in made["kind"] and not message["profile"]["test"]:
+            return Path(message["executable"])
+    raise AssertionError(f"cargo builds no {kind} {name}")
