@@ -61,7 +61,7 @@ def test_what_may_be_called_saved(
 
 
 def summary(policy: str, power_w: float) -> dict[str, Any]:
-    return {"policy": policy, "server": "small", "power_w_mean": power_w}
+    return {"policy": policy, "server": "small", "ios": 10**6, "power_w_mean": power_w}
 
 
 @pytest.mark.parametrize("background", [0.5, 1.0, None])
