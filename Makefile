@@ -11,11 +11,11 @@ export UV_PYTHON_DOWNLOADS := never
 # The pinned uv: the one on PATH where it is of that version, else one of our own under .tools/.
 UV := $(shell command -v uv >/dev/null 2>&1 && [ "$$(uv --version 2>/dev/null | cut -d' ' -f2)" = "$(UV_VERSION)" ] && command -v uv || echo .tools/uv/bin/uv)
 RUN := $(UV) run --no-sync
-# Of pytest: more than a small machine has cores, since many tests wait for what they started.
+# Tests at a time: more than a small machine has cores, since many wait for what they started.
 WORKERS ?= 4
 # A test of Python has a limit of its own (pyproject.toml); Rust's have one together, far beyond what they
 # take, so that none hangs for ever.
-RUST_TESTS := timeout --foreground --verbose 45m cargo test
+RUST_TESTS := RUST_TEST_THREADS=$(WORKERS) timeout --foreground --verbose 45m cargo test
 # What is skipped is told; where all is there, nothing may be, and what took long is told, too.
 TELLING := -rsfE $(if $(CI),--no-skips --durations=20)
 
