@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from wattio.analysis.modelled import BY, HIGH, LOW, MEASURED
 from wattio.analysis.ranged import RangedTest
+from wattio.report import comparison
 from wattio.results import compare, modelled_values
 from wattio.results.compare import of_means
 from wattio.results.runs import Metrics
@@ -88,6 +89,7 @@ def test_a_small_difference_is_never_told_as_none() -> None:
     assert found.beyond_noise
     told = "Beyond noise, but by less than 0.1 %: mean power 0.01 % lower."
     assert compare.sentence([found]) == told
+    assert comparison._KINDS[comparison._kind(found)][0] == "below 0.1 %, beyond noise"
     (found,) = compare.corrected([of_means(names, side(100.0), side(99.9), "seeds")])
     assert compare.sentence([found]) == "Beyond noise: mean power 0.1 % lower (better)."
     both = [replace(found, metric="latency_us_mean", ratio=1.00002), found]
@@ -95,6 +97,15 @@ def test_a_small_difference_is_never_told_as_none() -> None:
         "Beyond noise: mean power 0.1 % lower (better)."
         " Also beyond noise, but by less than 0.1 %: mean latency 0.002 % higher."
     )
+
+
+def test_values_that_are_all_the_same_do_not_say_what_would_be_seen() -> None:
+    """The table said that any difference would be: seen from 0 %."""
+    side = estimates([{"power_w_mean": (100.0, "W")}] * 3)["power_w_mean"]
+    names = ("law", "law", "", "power_w_mean")
+    (found,) = compare.corrected([of_means(names, side, side, "seeds")])
+    assert found.detectable_share is None
+    assert compare.sentence([found]) == "Nothing differs beyond noise."
 
 
 def test_compare_says_that_the_estimate_cannot_tell() -> None:

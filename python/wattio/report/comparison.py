@@ -17,6 +17,7 @@ from wattio.results.compare import (
     HIGHER_IS_BETTER,
     LEVEL,
     NAMES,
+    SLIGHT_PERCENT,
     Ratio,
     Side,
     ends,
@@ -40,6 +41,7 @@ _KINDS = (
     ("worse, beyond noise", "#D55E00", "X", True),
     ("within noise", "#666666", "o", False),
     ("noise not known", "#666666", "d", False),
+    (f"below {SLIGHT_PERCENT:g} %, beyond noise", "#666666", "s", True),
 )
 
 
@@ -114,6 +116,8 @@ def _kind(item: Ratio) -> int:
         return 3
     if not item.beyond_noise:
         return 2
+    if item.is_slight:
+        return 4
     return 0 if (item.ratio > 1) == (item.metric in HIGHER_IS_BETTER) else 1
 
 
@@ -124,7 +128,7 @@ def _figure(groups: Groups) -> Drawn:
         Line2D([], [], label=label, linestyle="none", **_look(at))
         for at, (label, *_) in enumerate(_KINDS)
     ]
-    image, narrow = dots.images(panels, handles, columns=4, share_x=True)
+    image, narrow = dots.images(panels, handles, columns=3, share_x=True)
     text = (
         "Each metric of the second side over the first, with its 95 % interval alone; the line is"
     )

@@ -144,16 +144,22 @@ class Ratio:
     def detectable_share(self) -> float | None:
         """How large a difference would have been seen; by the strictest of Holm's levels.
 
-        Not known of an estimate, where it is not a matter of noise alone.
+        Not known of an estimate, where it is not a matter of noise alone, nor of values that are
+        all the same.
         """
         if not isinstance(self.tested, RatioTest) or not self.tests:
             return None
-        return self.tested.seen_from(LEVEL / self.tests, POWER)
+        return self.tested.seen_from(LEVEL / self.tests, POWER) or None
 
     @property
     def beyond_noise(self) -> bool:
         """Whether it differs, at LEVEL, with regard to the other metrics."""
         return self.p is not None and self.p < LEVEL
+
+    @property
+    def is_slight(self) -> bool:
+        """Whether its difference is small, as it is told: 0.1 % is not said to be below that."""
+        return float(_size(abs(100 * (self.ratio - 1)))) < SLIGHT_PERCENT
 
     @property
     def untold(self) -> str | None:
@@ -252,7 +258,7 @@ def sentence(ratios: Sequence[Ratio]) -> str:
             text = f"One {ratios[0].sample} on a side says nothing about noise."
         return text + _untold(ratios) + _unequal(ratios)
     beyond = [ratio for ratio in ratios if ratio.beyond_noise]
-    slight = [ratio for ratio in beyond if _is_slight(ratio)]
+    slight = [ratio for ratio in beyond if ratio.is_slight]
     if parts := [_change(ratio) for ratio in beyond if ratio not in slight]:
         told = f"Beyond noise: {', '.join(parts)}."
     else:
@@ -268,15 +274,10 @@ def _change(ratio: Ratio) -> str:
     """By how much a metric differs, and whether that is for the better where it matters."""
     change = 100 * (ratio.ratio - 1)
     told = f"{_word(ratio)} {_size(abs(change))} % {'higher' if change > 0 else 'lower'}"
-    if _is_slight(ratio):
+    if ratio.is_slight:
         return told
     better = (change > 0) == (ratio.metric in HIGHER_IS_BETTER)
     return f"{told} ({'better' if better else 'worse'})"
-
-
-def _is_slight(ratio: Ratio) -> bool:
-    """Whether its difference is small, as it is told: 0.1 % is not said to be below that."""
-    return float(_size(abs(100 * (ratio.ratio - 1)))) < SLIGHT_PERCENT
 
 
 def _unequal(ratios: Sequence[Ratio]) -> str:
