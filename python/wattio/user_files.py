@@ -18,6 +18,7 @@ from wattio.kinds.simulation import execute
 from wattio.results.runs import Setting
 from wattio.simulator import profile, traces
 from wattio.simulator.native import Simulator
+from wattio.simulator.simulation import reading_of
 
 
 class _PolicyHead(Strict):
@@ -101,9 +102,8 @@ def _measurement(source: Document) -> str:
 
 def _read_trace(path: Path, asked: Mapping[str, Any], source: Document, place: Place) -> None:
     """Read a trace from end to end: one that is cut off shows only there. Raises InputError."""
-    reading = {key: asked[key] for key in ("format", "columns") if asked.get(key) is not None}
     try:
-        traces.of_load(path, **reading)
+        traces.of_load(path, **reading_of(asked))
     except InputError as error:
         raise source.error(place, str(error)) from None
 

@@ -51,7 +51,7 @@ def image() -> Iterator[str]:
         script = [str(ROOT / "packaging" / "build" / "static.sh")]
         built = subprocess.run(
             script,
-            env=building.shipped(),
+            env=os.environ | building.SHIPPED,
             check=True,
             capture_output=True,
             text=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -23,12 +24,13 @@ pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(2 * ENDS
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A Debian with man and bash-completion, and the packages at /packages."""
-    root, dist = (tmp_path_factory.mktemp("debian") / name for name in ("root", "dist"))
+    folder = tmp_path_factory.mktemp("debian")
+    root, dist = folder / "root", folder / "dist"
     with building.alone():
         subprocess.run(
             ["make", "package", f"DIST={dist}"],
             cwd=ROOT,
-            env=building.shipped(),
+            env=os.environ | building.SHIPPED,
             check=True,
             capture_output=True,
             timeout=ENDS_S,
