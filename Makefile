@@ -94,7 +94,8 @@ install-io: needs-of-library ## Build libwattio_io and its writer; install them 
 	@packaging/install-io.sh "$${CARGO_TARGET_DIR:-target}/release" "$(PREFIX)"
 
 .PHONY: bench
-bench: build ## Show speed as ratios to peers of the same run; ARGS=--json for one object.
+bench: needs $(UV) ## Show speed as ratios to peers of the same run; ARGS=--json for one object.
+	@$(UV) sync --locked --quiet --reinstall-package wattio --config-setting "build-args=--profile release"
 	@$(RUN) python benches/run.py $(ARGS)
 
 DIST ?= target/dist

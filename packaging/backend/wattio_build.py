@@ -6,7 +6,9 @@ built against them (`wattio hpcio prefix`).
 
 from __future__ import annotations
 
+import argparse
 import os
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -43,7 +45,7 @@ def build_wheel(
     metadata_directory: str | None = None,
 ) -> str:
     """As PEP 517 has it."""
-    install_io()
+    install_io(_profile(config_settings, "release"))
     name: str = maturin.build_wheel(wheel_directory, config_settings, metadata_directory)
     return name
 
@@ -53,17 +55,18 @@ def build_editable(
     config_settings: dict[str, Any] | None = None,
     metadata_directory: str | None = None,
 ) -> str:
-    """As PEP 660 has it."""
-    install_io()
+    """As PEP 660 has it; the module and the library share what `cargo test` compiles."""
+    install_io(_profile(config_settings, "dev"))
     name: str = maturin.build_editable(wheel_directory, config_settings, metadata_directory)
     return name
 
 
-def install_io() -> None:
-    """Build the library and its writer, and put them where the package carries them."""
-    line = ["cargo", "build", "--release", "--quiet", "-p", "wattio-io", "-p", "wattio-io-writer"]
-    subprocess.run(line, cwd=ROOT, check=True)
-    built = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
+def install_io(profile: str) -> None:
+    """Build the library and its writer by one of Cargo's profiles, for the package to carry."""
+    line = ["cargo", "build", "--quiet", "-p", "wattio-io", "-p", "wattio-io-writer"]
+    subprocess.run([*line, "--profile", profile], cwd=ROOT, check=True)
+    folder = {"dev": "debug"}.get(profile, profile)
+    built = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / folder
     # What is as it was stays, for those that use it now.
     new = CARRIED.with_name("_io.new")
     shutil.rmtree(new, ignore_errors=True)
@@ -74,6 +77,15 @@ def install_io() -> None:
         return
     shutil.rmtree(CARRIED, ignore_errors=True)
     new.rename(CARRIED)
+
+
+def _profile(settings: dict[str, Any] | None, default: str) -> str:
+    """The profile of Cargo that maturin is asked for, as in `build-args="--profile dev"`."""
+    asked = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    asked.add_argument("--profile", default=default)
+    arguments = shlex.split((settings or {}).get("build-args", ""))
+    profile: str = asked.parse_known_args(arguments)[0].profile
+    return profile
 
 
 def _files(folder: Path) -> dict[str, bytes]:

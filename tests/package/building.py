@@ -21,6 +21,8 @@ SHIPPED = {
     "CARGO_PROFILE_SHIPPED_OPT_LEVEL": "0",
 }
 """The environment of static programs that are built sooner: their speed is not tried."""
+LIKE_TESTS = "build-args=--profile dev"
+"""The setting of wheels that are built sooner: compiled as tests are."""
 
 
 @contextmanager
@@ -32,28 +34,28 @@ def alone() -> Iterator[None]:
         yield
 
 
-def hurried(above: Path, *, others: int = 0) -> None:
-    """Let cargo optimise no more than tests need, in all trees below a folder.
-
-    Crates of this tree are compiled as for its tests: those that simulate are fast. The level of
-    the other projects' is `others`.
-    """
-    profile = tomllib.loads((ROOT / "Cargo.toml").read_text())["profile"]["dev"]
-    lines = ["[profile.release]", f"opt-level = {others}"]
-    for manifest in sorted(ROOT.glob("crates/*/Cargo.toml")):
-        name = tomllib.loads(manifest.read_text())["package"]["name"]
-        level = profile["package"].get(name, {"opt-level": 0})["opt-level"]
-        lines += [f"[profile.release.package.{name}]", f"opt-level = {level}"]
+def hurried(above: Path) -> None:
+    """Let cargo optimise none of our crates in the trees below a folder."""
+    manifests = sorted(ROOT.glob("crates/*/Cargo.toml"))
+    names = [tomllib.loads(manifest.read_text())["package"]["name"] for manifest in manifests]
     (above / ".cargo").mkdir(parents=True)
-    (above / ".cargo" / "config.toml").write_text("\n".join([*lines, ""]))
+    tables = [f"[profile.dev.package.{name}]\nopt-level = 0\n" for name in names]
+    (above / ".cargo" / "config.toml").write_text("".join(tables))
 
 
 def seeded(target: Path) -> None:
-    """Take what this tree's release has compiled of other projects for another target folder.
+    """Take what the tests of this tree have compiled of other projects for another target folder.
 
     Ours is not taken: files from an archive are old, and cargo would think that it is of them.
     """
     shutil.rmtree(target, ignore_errors=True)
-    ours = shutil.ignore_patterns("*wattio*", "incremental", "examples")
     built = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    shutil.copytree(built / "release", target / "release", symlinks=True, ignore=ours)
+    shutil.copytree(built / "debug", target / "debug", symlinks=True, ignore=_ours)
+
+
+def _ours(folder: str, names: list[str]) -> set[str]:
+    ours = {name for name in names if "wattio" in name or name in ("incremental", "examples")}
+    if Path(folder).name == "deps":
+        # Programs, among them the tests of every crate.
+        ours |= {name for name in names if not name.startswith("lib")}
+    return ours

@@ -56,8 +56,6 @@ def test_a_bare_machine_comes_to_its_first_report(bare: Path) -> None:
     assert "running it now" not in told.stderr
 
     own = certificates(bare)
-    # Built quicker than by users, in the same way.
-    building.hurried(bare)
     done = within(bare, "cd /work && make run", **own)
     assert done.returncode == 0, done.stderr[-3000:]
     assert f"as root on Debian, running it now: {line}" in done.stderr.splitlines()

@@ -89,7 +89,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dist")
     with building.alone():
         told([uv(), "build", "--quiet", "--sdist", "--out-dir", str(folder)], ROOT)
-        told([uv(), "build", "--quiet", "--wheel", "--out-dir", str(folder)], ROOT)
+        wheel = [uv(), "build", "--quiet", "--wheel", "--config-setting", building.LIKE_TESTS]
+        told([*wheel, "--out-dir", str(folder)], ROOT)
     return folder
 
 
@@ -220,10 +221,11 @@ def test_pip_installs_the_source_package(built: Path, tmp_path: Path) -> None:
     target = ROOT / "target" / "package"
     with building.alone():
         building.seeded(target)
+    pip = [str(bin_ / "pip"), "install", "--quiet", "--disable-pip-version-check"]
     unpacked = tmp_path / "unpacked"
-    building.hurried(unpacked, others=3)
-    pip = [str(bin_ / "pip"), "install", "--quiet", "--disable-pip-version-check", str(source)]
-    told(pip, tmp_path, CARGO_TARGET_DIR=str(target), TMPDIR=str(unpacked))
+    building.hurried(unpacked)
+    line = [*pip, "--config-settings", building.LIKE_TESTS, str(source)]
+    told(line, tmp_path, CARGO_TARGET_DIR=str(target), TMPDIR=str(unpacked))
     work = tmp_path / "work"
     work.mkdir()
     used_by_a_stranger(bin_, work)
