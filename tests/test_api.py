@@ -30,6 +30,9 @@ name = "ondemand"
 """
 
 
+PHASE: dict[str, object] = {"span_s": 2.0, "pattern": "Rand_RW", "pressure": 0.1}
+
+
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> wattio.Result:
     folder = tmp_path_factory.mktemp("api")
@@ -78,6 +81,16 @@ def test_the_shipped_trace_is_found_by_name(
     assert done.summary["ios"] > 0
 
 
+def test_a_trace_of_another_form_is_read_as_it_is_described(tmp_path: Path) -> None:
+    """Only the command line could read one."""
+    lines = [f"{at * 1000},{'RW'[at % 2]},{at * 8},4096\n" for at in range(3000)]
+    (tmp_path / "own.csv").write_text("".join(lines))
+    columns = "time=0:us,op=1,lba=2:sectors,size=3:bytes"
+    done = wattio.simulate(policy="ondemand", trace=tmp_path / "own.csv", columns=columns)
+    assert done.summary["ios"] == 3000
+    assert done.native_summary["ios"] == 3000
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -86,6 +99,20 @@ def test_the_shipped_trace_is_found_by_name(
         ({"pressure": 0.0}, "pressure 0.0: allowed is above 0"),
         ({"policy": "oracel"}, 'unknown policy "oracel"; did you mean "oracle"?'),
         ({"server": "nowhere"}, 'unknown server "nowhere"'),
+        # All of these were taken and had no effect.
+        ({"rate_scale": 2.0}, "rate_scale cannot be used with pattern"),
+        ({"pressure": 0.1, "columns": "time=0:us"}, "columns cannot be used with pressure"),
+        ({"trace": "pgbench", "clients": 3}, "clients cannot be used with trace"),
+        ({"trace": "pgbench", "pattern": "Rand_W"}, "pattern cannot be used with trace"),
+        ({"profile": "quickstart/day.toml", "start_s": 1.0}, "start_s cannot be used with profile"),
+        ({"phases": [PHASE | {"presure": 1.0}]}, r'phases\[1\]: .* did you mean "pressure"\?'),
+        ({"phases": [PHASE, {"pressure": 0.1}]}, r"phases\[2\]: span_s is required"),
+        ({"phases": "day"}, r"phases\[1\]: 'd': must be a table, with span_s, "),
+        ({"trace": "pgbench", "format": "scp"}, "scp"),
+        ({"bounds": "p99 20% run"}, r'must be a list, as in bounds=\["p99 20% run"\]'),
+        ({"plf": float("nan")}, "pacer: plf: nan is not a number that can be used"),
+        ({"seed": -1}, "seed=-1: allowed is 0 to 18446744073709551615"),
+        ({"policy": "oracle", "settings": {"trials": 1}}, 'did you mean "trial_s"?'),
     ],
 )
 def test_what_cannot_be_simulated_is_refused(arguments: dict[str, object], told: str) -> None:

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from wattio import shipped
+from wattio import _core, shipped
 from wattio.api.tables import Table
 from wattio.errors import InputError
+from wattio.files.document import nearest
 from wattio.files.plain import plain
 from wattio.simulator import simulation
 from wattio.simulator.bounds import Bound, judge, takes_bounds
@@ -20,8 +21,34 @@ from wattio.simulator.policies import BOUND_BY
 from wattio.simulator.simulation import Request, Setting
 
 PatternName = Literal["Rand_R", "Rand_W", "Seq_R", "Seq_W", "Rand_RW"]
+DEFAULT_PATTERN: PatternName = "Rand_RW"
 DEFAULT_PLF = 0.2
 DEFAULT_PRESSURE = 0.10
+
+_UNSAID: dict[str, Any] = {
+    "pattern": DEFAULT_PATTERN,
+    "open_loop": False,
+    "clients": None,
+    "format": None,
+    "columns": None,
+    "start_s": 0.0,
+    "rate_scale": 1.0,
+    "time_scale": 1.0,
+}
+"""What goes with some loads only, and how it is where nobody says it."""
+
+_OPTIONS_OF: dict[str, set[str]] = {
+    "pattern": {"pattern", "open_loop", "clients"},
+    "trace": {"format", "columns", "start_s", "rate_scale", "time_scale"},
+    "profile": {"open_loop", "clients"},
+    "phases": {"open_loop", "clients"},
+}
+"""What goes with a load from each source."""
+
+_PHASE_KEYS = (
+    *("span_s", "pattern", "pressure", "iops"),
+    *("io_bytes", "read_fraction", "random_fraction"),
+)
 
 
 @dataclass(frozen=True)
@@ -81,12 +108,14 @@ def simulate(
     settings: Mapping[str, Setting] | None = None,
     plf: float | None = None,
     bounds: Sequence[str] = (),
-    pattern: PatternName = "Rand_RW",
+    pattern: PatternName = DEFAULT_PATTERN,
     pressure: float | None = None,
     iops: float | None = None,
     open_loop: bool = False,
     clients: int | None = None,
     trace: str | os.PathLike[str] | None = None,
+    format: str | None = None,
+    columns: str | None = None,
     rate_scale: float = 1.0,
     time_scale: float = 1.0,
     start_s: float = 0.0,
@@ -101,8 +130,9 @@ def simulate(
 
     The load is one of: `pattern` at a `pressure` (share of the rate that saturates the server,
     above 0 to 1; 0.10 where no load is given) or at `iops`; a `trace` (a file, or "pgbench", which
-    comes with wattio); a day `profile`; `phases` such as
-    `[{"span_s": 20.0, "pattern": "Rand_RW", "pressure": 0.03}]`.
+    comes with wattio; of another form with `format` or `columns`, as `wattio simulate` takes them);
+    a day `profile`; `phases` such as `[{"span_s": 20.0, "pattern": "Rand_RW", "pressure": 0.03}]`.
+    What says nothing of the load that was chosen, such as `clients` of a trace, is refused.
 
     The promise is `plf` (mean latency of at most 1 + plf times the twin's, over the run; 0.2 where
     nothing is said) or `bounds` such as `["p99 2 ms window"]`.
@@ -115,14 +145,19 @@ def simulate(
     """
     if bounds and plf is not None:
         raise InputError('bounds and plf exclude each other: plf=0.2 is the bound "mean 20% run"')
+    if isinstance(bounds, str):
+        raise InputError(f'bounds="{bounds}": must be a list, as in bounds=["{bounds}"]')
+    if not 0 <= seed < 2**64:
+        raise InputError(f"seed={seed}: allowed is 0 to {2**64 - 1}")
     sources: dict[str, Any] = {"trace": trace, "profile": profile, "phases": phases}
     sources |= {"pressure": pressure, "iops": iops}
     given = {name: value for name, value in sources.items() if value is not None}
     if len(given) > 1:
         raise InputError(f"{' and '.join(given)} exclude each other: a run has one load")
-    load = _load(given, pattern, clients, open_loop=open_loop)
-    if trace is not None:
-        load |= {"rate_scale": rate_scale, "time_scale": time_scale, "start_s": start_s}
+    options = {"pattern": pattern, "open_loop": open_loop, "clients": clients}
+    options |= {"format": format, "columns": columns, "start_s": start_s}
+    options |= {"rate_scale": rate_scale, "time_scale": time_scale}
+    load = _load(given, options)
     told = dict(settings or {})
     if plf is not None and takes_bounds(policy):
         told["plf"] = plf
@@ -155,17 +190,35 @@ def simulate(
     )
 
 
-def _load(
-    given: Mapping[str, Any], pattern: str, clients: int | None, *, open_loop: bool
-) -> dict[str, Any]:
-    """The load of a request, from the one thing that says what it is."""
-    if "trace" in given:
-        return {"trace": str(shipped.located(given["trace"]))}
-    who: dict[str, Any] = {"open": open_loop}
-    if clients is not None:
-        who["clients"] = clients
-    if "profile" in given:
+def _load(given: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The load of a request, from the one thing that says what it is, and what goes with it."""
+    source = next(iter(given), "pattern")
+    own = _OPTIONS_OF.get(source, _OPTIONS_OF["pattern"])
+    said = {name: options[name] for name, value in _UNSAID.items() if options[name] != value}
+    for name in said:
+        if name not in own:
+            raise InputError(f"{name} cannot be used with {source}")
+    if source == "trace":
+        _core.check_trace_reading(options["format"], options["columns"])
+        return {"trace": str(shipped.located(given["trace"])), **said}
+    who = {"open": options["open_loop"]}
+    if options["clients"] is not None:
+        who["clients"] = options["clients"]
+    if source == "profile":
         return who | {"profile": str(shipped.located(given["profile"]))}
-    if "phases" in given:
-        return who | {"phases": [dict(phase) for phase in given["phases"]]}
-    return who | {"pattern": pattern} | (dict(given) or {"pressure": DEFAULT_PRESSURE})
+    if source == "phases":
+        return who | {"phases": [_phase(at, each) for at, each in enumerate(given["phases"], 1)]}
+    return who | {"pattern": options["pattern"]} | (dict(given) or {"pressure": DEFAULT_PRESSURE})
+
+
+def _phase(at: int, phase: Mapping[str, Any]) -> dict[str, Any]:
+    """A phase as it was given. Raises InputError for keys that it cannot have, or lacks."""
+    if not isinstance(phase, Mapping):
+        raise InputError(f"phases[{at}]: {phase!r}: must be a table, with {', '.join(_PHASE_KEYS)}")
+    for key in phase:
+        if key not in _PHASE_KEYS:
+            raise InputError(f'phases[{at}]: unknown key "{key}"; {nearest(key, _PHASE_KEYS)}')
+    for key in ("span_s", "pattern"):
+        if key not in phase:
+            raise InputError(f"phases[{at}]: {key} is required")
+    return dict(phase)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from wattio import _core
-from wattio.errors import InputError
+from wattio.errors import InputError, unusable
 from wattio.files.document import nearest
 from wattio.simulator import oracle, simulation
 from wattio.simulator.policies import BOUND_BY
@@ -91,5 +92,8 @@ class NativeSimulator:
         known = sorted([*json.loads(_core.policies()), BOUND_BY])
         if policy not in known:
             raise InputError(f'unknown policy "{policy}"; {nearest(policy, known)}')
+        for name, value in given.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise InputError(f"{policy}: {name}: {unusable(value)}")
         resolved: dict[str, Setting] = json.loads(_core.check_policy(policy, json.dumps(given)))
         return resolved

@@ -22,6 +22,7 @@ from typing import Any
 
 from wattio import _core
 from wattio.errors import Cancelled, InputError, unusable
+from wattio.files.document import nearest
 from wattio.simulator.simulation import Outcome, Progress, Request, play, specification
 
 SEARCH_SHARE = 0.97
@@ -96,8 +97,8 @@ def check(settings: dict[str, Any]) -> dict[str, Any]:
     """The oracle's settings with every default filled in. Raises InputError."""
     for name in settings:
         if name not in DEFAULTS and name not in OPTIONAL:
-            allowed = ", ".join(sorted([*DEFAULTS, *OPTIONAL]))
-            raise InputError(f'unknown parameter "{name}" of oracle; there are {allowed}')
+            known = sorted([*DEFAULTS, *OPTIONAL])
+            raise InputError(f'unknown parameter "{name}" of oracle; {nearest(name, known)}')
     merged = {**DEFAULTS, **settings}
     for name, value in merged.items():
         if name == "statistic":
