@@ -23,7 +23,7 @@ from wattio.kinds.simulation import execute, metrics, recompute
 from wattio.kinds.simulation.compare import ratios
 from wattio.kinds.simulation.folder import SimulationFolder
 from wattio.results import samples, summary
-from wattio.results.compare import compare, side
+from wattio.results.compare import compare, sentence, side
 from wattio.simulator.simulation import Outcome, Request
 
 from simulation.study_fake import FakeSimulator, outcome
@@ -441,6 +441,22 @@ def test_compare_draws_windows_where_there_is_one_run(study: Path, tmp_path: Pat
     assert power is not None
     assert found["power_w_mean"].test == "bootstrap of moving blocks of windows, one run each"
     assert power.low < power.estimate < power.high < 1
+
+
+def test_energy_is_compared_over_equal_times_only(
+    study: Path, whole: SimulationFolder, tmp_path: Path
+) -> None:
+    """Half as long a run of the same policy was called 50 % better by energy."""
+    study.write_text(STUDY.replace("40 s", "20 s"))
+    other = carried_out(study, tmp_path)
+    for run in ("steady/PACER", "recorded/PACER"):
+        found = compare(side(whole, run), side(other, run), ratios)
+        is_same = run == "recorded/PACER"
+        assert ("energy_j" in {ratio.metric for ratio in found}) == is_same
+        assert {ratio.tests for ratio in found} == {len(found)}
+        told = " Unequal simulated times: energy is left out."
+        assert sentence(found).endswith(told) != is_same
+        assert "power_w_mean" in {ratio.metric for ratio in found}
 
 
 def test_compare_names_the_nearest_run(whole: SimulationFolder) -> None:

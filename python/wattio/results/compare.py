@@ -71,6 +71,7 @@ SLIGHT_PERCENT = 0.1
 """A smaller difference is told as small, however certain it is: hardly anything hangs on it."""
 
 UNEQUAL_WORK = "unequal work: time, energy and energy-delay product are left out"
+UNEQUAL_SPANS = "unequal simulated times: energy is left out"
 
 _TOLD_MAX = 10
 """A difference of this many times that would not be seen is not told to the per cent."""
@@ -118,8 +119,8 @@ class Ratio:
     `interval` and `p_alone` are of this metric alone, `p` is corrected for all of its phase; they
     are None if nothing is known of the noise. A difference of `detectable_share` (0.05 is 5 %)
     would have been seen; None if that is not known. `test` names the test, `tests` says how many
-    metrics p is corrected for. `unequal_work` says that one side did more work in its phase, so
-    that time, energy and their product are left out. `sample` says what each value is of.
+    metrics p is corrected for. `unequal` says what is left out because one side did more in its
+    phase, if it did: UNEQUAL_WORK or UNEQUAL_SPANS. `sample` says what each value is of.
     """
 
     first_run: str
@@ -137,7 +138,7 @@ class Ratio:
     estimated: bool = False
     p: float | None = None
     tests: int = 0
-    unequal_work: bool = False
+    unequal: str = ""
     sample: str = "run"
 
     @cached_property
@@ -281,8 +282,8 @@ def _change(ratio: Ratio) -> str:
 
 
 def _unequal(ratios: Sequence[Ratio]) -> str:
-    unequal = any(ratio.unequal_work for ratio in ratios)
-    return f" {UNEQUAL_WORK[0].upper()}{UNEQUAL_WORK[1:]}." if unequal else ""
+    told = next((ratio.unequal for ratio in ratios if ratio.unequal), "")
+    return f" {told[0].upper()}{told[1:]}." if told else ""
 
 
 def _size(percent: float) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from wattio.kinds.measurement.schema import IDLE
-from wattio.results.compare import Ratio, Side, corrected, of_means
+from wattio.results.compare import UNEQUAL_WORK, Ratio, Side, corrected, of_means
 from wattio.results.runs import Recorded
 from wattio.results.summary import AMOUNTS, Row, equal_work, rows
 
@@ -60,5 +60,5 @@ def of_rows(left: Row, right: Row) -> list[Ratio]:
         estimated = left.is_estimated(name) or right.is_estimated(name)
         names = (left.run.name, right.run.name, left.phase, name)
         ratio = of_means(names, first, second, "repetitions", estimated=estimated)
-        found.append(replace(ratio, unequal_work=told and not same))
+        found.append(replace(ratio, unequal=UNEQUAL_WORK if told and not same else ""))
     return corrected(found)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +19,10 @@ from wattio.analysis import statistics
 from wattio.analysis.histogram import WindowHistograms
 from wattio.analysis.statistics import Interval
 from wattio.kinds.simulation.folder import SimulationFolder
-from wattio.results.compare import Ratio, Side, corrected, of_means
+from wattio.results.compare import UNEQUAL_SPANS, Ratio, Side, corrected, of_means
 from wattio.results.runs import WHOLE, Recorded
 from wattio.results.states import PERCENTILES
-from wattio.results.summary import Estimate, estimates
+from wattio.results.summary import EQUAL_WORK, Estimate, estimates
 from wattio.simulator.simulation import Outcome
 
 METRICS = (
@@ -46,7 +47,24 @@ SEED = 1
 
 
 def ratios(first: Side, left: list[Recorded], second: Side, right: list[Recorded]) -> list[Ratio]:
-    """Every metric that both runs have."""
+    """Every metric that both runs have; of unequal simulated times, those that still say something.
+
+    Half as long a run has half the energy, whatever its policy does.
+    """
+    found = _ratios(first, left, second, right)
+    if _equally_long([*left, *right]):
+        return corrected(found)
+    found = [ratio for ratio in found if ratio.metric != "energy_j"]
+    return corrected([replace(ratio, unequal=UNEQUAL_SPANS) for ratio in found])
+
+
+def _equally_long(items: Sequence[Recorded]) -> bool:
+    """Whether the same time was simulated in every iteration, as far as they say."""
+    spans_s = [item.metrics["duration_s"][0] for item in items if "duration_s" in item.metrics]
+    return not spans_s or max(spans_s) - min(spans_s) <= EQUAL_WORK * max(spans_s)
+
+
+def _ratios(first: Side, left: list[Recorded], second: Side, right: list[Recorded]) -> list[Ratio]:
     ours = {(item.seed, item.repetition): item for item in left}
     theirs = {(item.seed, item.repetition): item for item in right}
     common = sorted(ours.keys() & theirs.keys())
@@ -69,7 +87,7 @@ def ratios(first: Side, left: list[Recorded], second: Side, right: list[Recorded
         names = one.run.name, other.run.name, WHOLE, name
         test = "bootstrap of moving blocks of windows, one run each"
         found.append(Ratio(*names, values[0].unit, *values, ratio, interval, p, test))
-    return corrected(found)
+    return found
 
 
 def _over_all(
@@ -81,7 +99,7 @@ def _over_all(
         if values is not None:
             names = left[0].run.name, right[0].run.name, WHOLE, name
             found.append(of_means(names, *values, over, paired=paired))
-    return corrected(found)
+    return found
 
 
 def _estimates(
