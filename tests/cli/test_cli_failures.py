@@ -299,6 +299,23 @@ def test_closed_streams_change_no_exit_code(words: tuple[str, ...], closed: str,
     assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
 
 
+@pytest.mark.parametrize("characters", ["ascii", "latin-1"])
+def test_a_terminal_without_utf8_gets_what_it_can_show(characters: str) -> None:
+    """The µ of a latency, the ₂ of CO₂ and the line of a table were an internal error."""
+    words = ("simulate", "--server", "small", "--duration", "1 s")
+    done = subprocess.run(
+        [sys.executable, "-m", "wattio.cli", *words],
+        env={**os.environ, "PYTHONIOENCODING": characters},
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr.decode()) == (0, "")
+    told = done.stdout.decode(characters)
+    assert "mean latency" in told
+    assert "saved in a year, and its CO?: pacer" in told
+
+
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(
     "words", [("--version",), ("new", "study", "--list"), ("completion", "bash")]

@@ -154,7 +154,7 @@ def simulate(
     given = {name: value for name, value in sources.items() if value is not None}
     if len(given) > 1:
         raise InputError(f"{' and '.join(given)} exclude each other: a run has one load")
-    options = {"pattern": pattern, "open_loop": open_loop, "clients": clients}
+    options: dict[str, Any] = {"pattern": pattern, "open_loop": open_loop, "clients": clients}
     options |= {"format": format, "columns": columns, "start_s": start_s}
     options |= {"rate_scale": rate_scale, "time_scale": time_scale}
     load = _load(given, options)

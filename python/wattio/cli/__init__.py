@@ -116,12 +116,17 @@ def main(arguments: list[str] | None = None) -> None:
 def _have_streams() -> None:
     """Write into nothing where a stream was closed (`wattio ... >&-`), as it is None then.
 
-    What is opened later would else get its number, and be written to by child processes.
+    What is opened later would else get its number, and be written to by child processes. What the
+    characters of a terminal do not hold, as µ in ASCII, is shown as a question mark.
     """
+    import io
     import os
 
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper) and "utf" not in stream.encoding.lower():
+            stream.reconfigure(errors="replace")
+        elif stream is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123 (open to the end)
 
 
