@@ -93,6 +93,35 @@ def test_a_server_file_of_garbage_is_named(
     assert "\x1b" not in told
 
 
+TAKES = {
+    ("simulate", "--server"): "a server description",
+    ("simulate", "--power-model"): "a power model",
+    ("simulate", "--profile"): "a profile",
+    ("run",): "a study",
+    ("advise", "cluster"): "a theoretical peak",
+}
+IS = {
+    "servers/small.toml": "a server description",
+    "servers/assumed-power-model.toml": "a power model",
+    "studies/quickstart/day.toml": "a profile",
+    "studies/foresight/study.toml": "a study",
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "file"),
+    [(words, file) for words, kind in TAKES.items() for file in IS if IS[file] != kind],
+)
+def test_a_file_of_another_kind_is_told_as_that(
+    words: tuple[str, ...], file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its first unknown field was told, and fields that it should have."""
+    path = ROOT / file
+    assert called(*words, str(path)) == 2
+    told = f"wattio: {path}: is {IS[file]}; {TAKES[words]} is expected\n"
+    assert capsys.readouterr().err == told
+
+
 def test_a_meter_of_binary_data_is_shown_and_does_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,7 +6,7 @@ import difflib
 import logging
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_args
@@ -26,6 +26,22 @@ _log = logging.getLogger(__name__)
 
 _TOLD_MOST = 8
 """So many errors of a file are told at once."""
+
+KINDS = {
+    "study": "a study",
+    "profile": "a profile",
+    "peak": "a theoretical peak",
+    "hpcio": "a configuration of the I/O middleware",
+    "latency": "a configuration of wattiod",
+    "export": "a configuration of wattio-target",
+    "purchase": "a list of purchases",
+    "cores": "a server description",
+    "core_frequency": "a power model",
+    "platform": "a description of platforms",
+    "application": "a description of an application",
+    "policy": "settings of a policy",
+}
+"""What a file is, by a table that only such files have; of several tables, the first tells."""
 
 _HEADER = re.compile(r"^\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(#.*)?$")
 _KEY = re.compile(r"""^\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*[A-Za-z0-9_-]+)*)\s*=""")
@@ -114,8 +130,30 @@ def _with_nul(value: Any, place: Place = ()) -> Iterator[Place]:  # noqa: ANN401
         yield place
 
 
+def another_kind(content: Mapping[str, Any], tables: Collection[str]) -> str | None:
+    """What is said of a file of another kind than one with these tables; None if it may be one."""
+    wanted = next((kind for table, kind in KINDS.items() if table in tables), None)
+    there = [table for table in KINDS if isinstance(content.get(table), dict | list)]
+    if wanted is None or not there or set(there) & set(tables):
+        return None
+    return f"is {KINDS[there[0]]}; {wanted} is expected"
+
+
+def another_kind_of(text: str, table: str) -> str | None:
+    """The same of a text that the native module could not read."""
+    try:
+        return another_kind(tomllib.loads(text), (table,))
+    except tomllib.TOMLDecodeError:
+        return None
+
+
 def validate(model: type[Model], document: Document) -> Model:
-    """Turn a document into a model. Raises InputError: a line for each key that is wrong."""
+    """Turn a document into a model. Raises InputError: a line for each key that is wrong.
+
+    Of a file of another kind no key is right: it is told as that.
+    """
+    if other := another_kind(document.content, model.model_fields):
+        raise InputError(f"{document.path}: {other}")
     return validate_part(model, document.content, document, ())
 
 

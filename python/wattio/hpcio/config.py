@@ -112,7 +112,8 @@ class Config(Strict):
         found = document.read(path)
         table = found.content.get("hpcio")
         if not isinstance(table, dict):
-            raise InputError(f"{path}: has no table [hpcio]")
+            other = document.another_kind(found.content, ("hpcio",))
+            raise InputError(f"{path}: {other or 'has no table [hpcio]'}")
         return document.validate_part(cls, table, found, ("hpcio",))
 
     @property

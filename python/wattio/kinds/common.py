@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 from pydantic import AfterValidator, Field
 
 from wattio.errors import InputError
-from wattio.files.document import Document, Strict, nearest
+from wattio.files.document import Document, Strict, another_kind, nearest
 from wattio.results.runs import Setting
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+=, -]{0,63}$")]
@@ -54,7 +54,9 @@ def kind_of(source: Document) -> str:
     head = source.content.get("study")
     kind = head.get("kind") if isinstance(head, dict) else None
     if head is None:
-        raise InputError(f"{source.path}: is not a study: it has no table [study]")
+        other = another_kind(source.content, ("study",))
+        told = other or "is not a study: it has no table [study]"
+        raise InputError(f"{source.path}: {told}")
     if kind not in STUDIES:
         what = "is required; " if kind is None else f"{kind!r} is not known; "
         raise source.error(("study", "kind"), what + nearest(str(kind or ""), STUDIES))

@@ -22,7 +22,7 @@ from wattio.analysis.cores import Counter, Look, Spent, Ticks
 from wattio.analysis.modelled import Coefficients
 from wattio.clock import Instant
 from wattio.errors import InputError
-from wattio.files.document import text_of
+from wattio.files.document import another_kind_of, text_of
 from wattio.meters.meter import Facts, FoundMeter, MeterLost, Reading
 from wattio.meters.name import Name, parse
 from wattio.meters.sample import midway
@@ -110,7 +110,7 @@ def read_model(path: str) -> _core.PowerModel:
     try:
         return _core.PowerModel(text)
     except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        raise InputError(f"{path}: {another_kind_of(text, 'core_frequency') or error}") from None
 
 
 def parse_stat(text: str) -> dict[int, Ticks]:

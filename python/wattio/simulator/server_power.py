@@ -28,7 +28,7 @@ from typing import Any
 from wattio import _core
 from wattio.errors import InputError
 from wattio.files import toml_text
-from wattio.files.document import text_of
+from wattio.files.document import another_kind_of, text_of
 from wattio.files.plain import plain
 
 _TERMS = ("core", "core_frequency", "busy", "busy_frequency")
@@ -126,7 +126,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         facts: dict[str, Any] = json.loads(_core.PowerModel(text).facts())
     except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        raise InputError(f"{path}: {another_kind_of(text, 'core_frequency') or error}") from None
     return facts
 
 

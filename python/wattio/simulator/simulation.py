@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from wattio import _core
 from wattio.analysis.histogram import percentiles
 from wattio.errors import Cancelled, InputError, unusable
-from wattio.files.document import text_of
+from wattio.files.document import another_kind_of, text_of
 from wattio.simulator import profile as profiles
 from wattio.simulator import saturation, server_power, traces
 from wattio.simulator.profile import PATTERNS, Pattern
@@ -108,7 +108,7 @@ def server_text(server: str) -> str:
     try:
         _core.check_server(text)
     except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+        raise InputError(f"{path}: {another_kind_of(text, 'cores') or error}") from error
     return text
 
 
