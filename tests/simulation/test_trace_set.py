@@ -65,6 +65,25 @@ def test_what_is_no_trace_is_left_out_and_named(folder: Path) -> None:
     assert trace_set.expand(entry, folder).left_out == ["README.txt"]
 
 
+def test_a_damaged_trace_is_left_out_with_what_is_wrong(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was called no trace, among the notes."""
+    with (folder / "damaged.csv").open("w") as file:
+        file.write((folder / "short.csv").read_text() + "cut off,usr\n")
+    (folder / "nothing.csv").touch()
+    found = trace_set.expand(TraceSetEntry(servers=["small"]), folder)
+    assert found.left_out == ["README.txt", "nothing.csv"]
+    (told,) = found.unusable
+    assert told.startswith("damaged.csv: msr trace, record 3 (line 3, ")
+    (folder / "study.toml").write_text(STUDY)
+    words = ("run", str(folder / "study.toml"), "--dry-run", "--traces")
+    assert called(*words, str(folder)) == 0
+    assert f"left out: {told}\n" in capsys.readouterr().err
+    assert called(*words, str(folder / "nosuch")) == 2
+    assert f"--traces {folder / 'nosuch'}: is not a folder" in capsys.readouterr().err
+
+
 def test_a_folder_is_put_into_the_study_once(folder: Path) -> None:
     once = trace_set.with_folder(STUDY, folder)
     assert trace_set.with_folder(once, folder) == once

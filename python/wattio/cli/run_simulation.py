@@ -60,11 +60,17 @@ def run(
 
 
 def _say_left_out(source: Document, traces: Path) -> None:
-    """Say which files of a folder of traces are not traces. Raises InputError."""
+    """Say which files of a folder of traces cannot be played. Raises InputError."""
+    if not traces.is_dir():
+        raise InputError(f"--traces {traces}: is not a folder")
     entry = schema.from_document(trace_set.with_traces(source, traces)).traces
-    left_out = [] if entry is None else trace_set.expand(entry, traces).left_out
-    if left_out:
-        output.note(f"not traces, left out: {', '.join(left_out)}")
+    if entry is None:
+        return
+    found = trace_set.expand(entry, traces)
+    if found.left_out:
+        output.note(f"not traces, left out: {', '.join(found.left_out)}")
+    for told in found.unusable:
+        output.note(f"left out: {told}")
 
 
 def carry_out(

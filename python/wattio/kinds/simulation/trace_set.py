@@ -10,7 +10,7 @@
     stretch = "120 s"             # how long each is; a much shorter trace is stretched in time to
                                   # it, so that its rates fall
 
-Files that are no traces (by their content) are left out and named.
+Files that are no traces (by their content) are left out and named, damaged ones with what is wrong.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ from wattio.simulator import traces as trace_files
 _NAME_MAX = 24
 """So much of the name of a trace or a server goes into that of a load."""
 
+_NO_TRACE = ("the format of the trace is not known", "the trace is empty")
+"""How the native module begins where a file holds no trace, damaged or not."""
+
 _SHORT = 0.5
 """A trace of less than this share of a stretch is stretched in time, so that a law gets to act."""
 
@@ -55,10 +58,14 @@ class TraceSetEntry(Strict):
 
 @dataclass(frozen=True)
 class TraceSet:
-    """The loads of a folder, as tables `[[load]]`, and the files that are no traces."""
+    """The loads of a folder, as tables `[[load]]`, and the files that are no traces.
+
+    `unusable` are those that are traces, but damaged or of nothing, each with why.
+    """
 
     loads: list[dict[str, Any]]
     left_out: list[str]
+    unusable: list[str]
 
 
 def with_folder(text: str, folder: Path) -> str:
@@ -90,12 +97,16 @@ def expand(entry: TraceSetEntry, folder: Path) -> TraceSet:
     except OSError as error:
         raise InputError(f"{folder}: cannot be read: {error.strerror}") from error
     spans_s: dict[Path, float] = {}
-    left_out = []
+    left_out, unusable = [], []
     for path in files:
         try:
             spans_s[path] = float(trace_files.of_load(path)["span_s"])
-        except InputError:
-            left_out.append(path.name)
+        except InputError as error:
+            told = str(error).removeprefix(f"{path}: ")
+            if told.startswith(_NO_TRACE):
+                left_out.append(path.name)
+            else:
+                unusable.append(f"{path.name}: {told}")
     traces = _short({path.name: path.name for path in spans_s})
     scales = _numbers(entry.rate_scales)
     servers = _short({server: Path(server).stem for server in entry.servers})
@@ -112,9 +123,9 @@ def expand(entry: TraceSetEntry, folder: Path) -> TraceSet:
         )
     ]
     if not loads:
-        named = f" ({', '.join(left_out)})" if left_out else ""
+        named = f" ({', '.join(left_out + unusable)})" if left_out + unusable else ""
         raise InputError(f"{folder}: holds no readable trace{named}")
-    return TraceSet(loads, left_out)
+    return TraceSet(loads, left_out, unusable)
 
 
 def _short(names: Mapping[str, str]) -> dict[str, str]:
