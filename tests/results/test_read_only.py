@@ -14,8 +14,13 @@ from pathlib import Path
 import pytest
 import wattio
 from governor import governed_fake
+from simulation.study_fake import FakeSimulator
 from simulation.test_study_end_to_end import called
-from simulation.test_study_run import carried_out, wrote_study
+from simulation.test_study_run import NOW, carried_out, wrote_study
+from wattio.errors import ResultError
+from wattio.files import document
+from wattio.kinds.simulation import execute
+from wattio.kinds.simulation.folder import SimulationFolder
 
 NOBODY = 65_534
 
@@ -64,6 +69,16 @@ def test_every_table_can_be_had_where_nothing_can_be_written(tmp_path: Path) -> 
         there = sorted(path.name for path in copy.glob("catalog.sqlite*"))
     assert found == expected
     assert there == ["catalog.sqlite"]
+
+
+def test_a_folder_that_cannot_be_made_is_named_once(tmp_path: Path) -> None:
+    plan = execute.prepare(document.read(wrote_study(tmp_path)), FakeSimulator())
+    (tmp_path / "results" / plan.name).mkdir(parents=True)
+    with read_only(tmp_path / "results") as copy, pytest.raises(ResultError) as told:
+        SimulationFolder.create(plan, copy, NOW)
+    place, _, why = str(told.value).partition(": ")
+    assert place.startswith(f"{copy / plan.name}/20260102T030405Z-")
+    assert why == f"cannot be created: {os.strerror(errno.EACCES)}"
 
 
 def test_what_wattiod_left_is_derived_elsewhere_where_nothing_can_be_written(

@@ -129,7 +129,7 @@ class ResultFolder:
         except (ResultError, OSError, sqlite3.Error) as error:
             if made is not None:
                 shutil.rmtree(made, ignore_errors=True)
-            why = storage_reason(error) or str(error)
+            why = (storage_reason(error) or str(error)).removeprefix(f"{path}: ")
             raise ResultError(f"{path}: cannot be created: {why}") from error
         return cls(path)
 
