@@ -283,6 +283,17 @@ def test_an_error_of_one_rank_is_told_by_all(built: Built, program: str, tmp_pat
     assert "no rank of it is left to compute" in ran.stderr
 
 
+def test_a_folder_whose_name_is_no_text_is_refused_on_all_ranks(
+    built: Built, tmp_path: Path
+) -> None:
+    """The others waited for ever for what rank 0 could not tell them."""
+    folder = tmp_path / os.fsdecode(b"a\xff")
+    folder.mkdir()
+    ran = built.run("advect_c", io_library.configure(folder, output="dumps", ranks_per_node=2))
+    assert ran.returncode != 0
+    assert 'a\\xFF/dumps": is not text in UTF-8' in ran.stderr
+
+
 @pytest.fixture
 def running(built: Built, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A job that dumps for as long as it lives."""

@@ -200,8 +200,14 @@ def test_a_wait_ends_when_its_time_is_over(configure: Configure, meeting: Path) 
     with pytest.raises(Failed, match="step 0: is not durable yet") as told:
         rank.wait(0, 0.05)
     assert told.value.code == TIMED_OUT
+    with pytest.raises(Failed, match="seconds is not a number") as told:
+        rank.wait(0, float("nan"))
+    assert told.value.code == INPUT
     writer.send_signal(signal.SIGCONT)
     rank.wait(0, 60.0)
+    # As long as it takes.
+    for seconds in (1e300, float("inf"), -1.0):
+        rank.wait(0, seconds)
     rank.close()
 
 
@@ -310,6 +316,45 @@ def test_a_folder_that_cannot_be_written_to_is_refused_at_the_start(
         assert told.value.code == INPUT
     finally:
         subprocess.run(["umount", str(dumps)], check=True)
+
+
+@pytest.mark.parametrize("name", [b"@socket", b"-x.sock", b"a\xffb.sock", b"a\nb.sock"])
+def test_a_socket_may_have_any_name(
+    configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: bytes
+) -> None:
+    """The writer took it for another name, or an option: the rank gave up after a minute."""
+    monkeypatch.chdir(tmp_path)
+    config = configure().rename("-hpcio.toml")
+    rank = Rank(config, Path(os.fsdecode(name)))
+    rank.declare("u", (3,))
+    rank.dump(1, u=np.zeros(3))
+    rank.close()
+    assert found(tmp_path / "dumps") == {1: []}
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["-hpcio.toml", "dumps"]
+
+
+def test_a_number_of_ranks_that_no_path_takes_is_told_as_that(
+    configure: Configure, meeting: Path
+) -> None:
+    """The writer told it as an option of its own, which nobody had given."""
+    with pytest.raises(Failed, match=r"^ranks = 4097; allowed: 1 to 4096$") as told:
+        Rank(configure(), meeting, 0, 4097)
+    assert told.value.code == INPUT
+
+
+def test_names_of_others_steer_no_terminal(configure: Configure, tmp_path: Path) -> None:
+    """What a program or a user names reached the terminal as it is."""
+    name = tmp_path / "a\n\x1b[31mb.toml"
+    shown = r"a\u000a\u001b[31mb.toml: cannot be read: No such file or directory"
+    with pytest.raises(Failed) as told:
+        Rank(name, tmp_path / "socket")
+    assert str(told.value) == f"{tmp_path}/{shown}"
+    line = [str(io_library.WRITER), "check", "--config", str(name)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, f"wattio-io-writer: {tmp_path}/{shown}\n")
+    configure().rename(name)
+    done = subprocess.run(line, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{tmp_path}/a\\u000a\\u001b[31mb.toml: can be used\n"
 
 
 def test_the_writer_tells_what_is_wrong_with_a_configuration(

@@ -1,7 +1,7 @@
 //! Files that somebody names: only what is a file is opened, and only so much of it is read. And what
 //! the system says, in its words alone.
 
-use std::fmt::Display;
+use std::fmt::{Display, Write as _};
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -103,6 +103,36 @@ pub fn plain(message: impl Display) -> String {
     text.replace("path must be shorter than SUN_LEN", &allowed)
 }
 
+/// The text with control characters, and marks that turn the direction of writing, as JSON writes
+/// them, and the system's words without their number; line ends stay.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    let text = plain(text);
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if (c.is_control() && c != '\n') || is_mark(c) {
+            let _ = write!(shown, "\\u{:04x}", u32::from(c));
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// Whether a character moves what others show: a mark of direction, or the end of a line or paragraph.
+const fn is_mark(c: char) -> bool {
+    matches!(
+        c,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    )
+}
+
+/// The same on one line.
+#[must_use]
+pub fn printable_line(text: &str) -> String {
+    printable(text).replace('\n', "\\u000a")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,5 +226,18 @@ mod tests {
         for other in ["", "a (os error )", "a (os error 2", "a (os error x)", "a (os 2)"] {
             assert_eq!(plain(other), other);
         }
+    }
+
+    /// Any user names his processes: with escape sequences in it a name wrote what it liked to the
+    /// terminal of whoever asked the doctor.
+    #[test]
+    fn names_steer_no_terminal() {
+        let name = "\u{1b}]0;x\u{7}\u{9b}2J\r\u{7f}é";
+        let plain = printable(name);
+        assert_eq!(plain, "\\u001b]0;x\\u0007\\u009b2J\\u000d\\u007fé");
+        assert_eq!(printable("lmth.\u{202e}gpj\u{2028}é"), "lmth.\\u202egpj\\u2028é");
+        assert_eq!(printable_line("a\nok  all is well"), "a\\u000aok  all is well");
+        let error = std::io::Error::from_raw_os_error(2);
+        assert_eq!(printable(&format!("a: {error}")), "a: No such file or directory");
     }
 }

@@ -24,11 +24,13 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use serve::Server;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use wattio_files::printable_line;
 use wattio_io::config::Config;
 use wattio_io::connection::Address;
 use wattio_io::error::tell;
 use wattio_io::job::{Account, Answer, Job, Lines, random_hex};
+use wattio_io::open::PATH_RANKS_MAX;
 
 /// Write the dumps of a parallel program that links libwattio_io.
 #[derive(Parser)]
@@ -109,7 +111,7 @@ fn main() {
     process::exit(code);
 }
 
-fn check(path: &std::path::Path) -> i32 {
+fn check(path: &Path) -> i32 {
     let usable = || -> Result<(), Refusal> {
         let (config, _) = Config::read_any(path).map_err(Refusal::input)?;
         load(&config)?;
@@ -118,7 +120,7 @@ fn check(path: &std::path::Path) -> i32 {
     };
     match usable() {
         Ok(()) => {
-            println!("{}: can be used", path.display());
+            println!("{}: can be used", printable_line(&path.display().to_string()));
             DONE
         }
         Err(refusal) => {
@@ -129,7 +131,7 @@ fn check(path: &std::path::Path) -> i32 {
 }
 
 /// Whether a program can be started.
-fn runs(program: &std::path::Path) -> Result<(), String> {
+fn runs(program: &Path) -> Result<(), String> {
     let refuse = |why: &str| Err(format!("program {}: {why}", program.display()));
     if program.is_dir() {
         return refuse("is a folder");
@@ -185,8 +187,11 @@ fn serve_parent() -> i32 {
 fn serve_path(arguments: &ServeArguments) -> i32 {
     let run = || -> Result<i32, Refusal> {
         let config = Config::read_for_path(&arguments.config).map_err(Refusal::input)?;
-        if !(1..=4096).contains(&arguments.ranks) {
-            return Err(Refusal::input(format!("--ranks {}; allowed: 1 to 4096", arguments.ranks)));
+        if !(1..=PATH_RANKS_MAX).contains(&arguments.ranks) {
+            return Err(Refusal::input(format!(
+                "--ranks {}; allowed: 1 to {PATH_RANKS_MAX}",
+                arguments.ranks
+            )));
         }
         let clients: Vec<usize> = (0..arguments.ranks).collect();
         let job = Job {
@@ -201,7 +206,7 @@ fn serve_path(arguments: &ServeArguments) -> i32 {
             // Of a path, the file system says who may come.
             token: "0".repeat(32),
             spread: false,
-            address: Some(arguments.path.display().to_string()),
+            address: Some(arguments.path.clone()),
             config,
         };
         let (library, listener, _, signals) = begin(&job, None)?;
@@ -247,7 +252,7 @@ fn begin(job: &Job, parent: Option<UnixStream>) -> Result<Begun, Refusal> {
     let _ = setrlimit(Resource::Nofile, limits);
     let library = load(&job.config)?;
     let address = match &job.address {
-        Some(path) => Address::from(path.as_str()),
+        Some(path) => Address::Path(path.clone()),
         None => {
             Address::Abstract(format!("wattio-io-{}", random_hex(12).map_err(Refusal::machine)?))
         }

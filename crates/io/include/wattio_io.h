@@ -86,7 +86,7 @@ typedef struct wattio_io_peers {
 } wattio_io_peers;
 
 /* Open on all ranks. `config` is the path of a file; rank 0's is used. Collective. The functions must stay
- * valid until the session is closed.
+ * valid until the session is closed; each has to be there.
  */
 int wattio_io_open_peers(const wattio_io_peers *peers, const char *config, wattio_io **io);
 
@@ -149,7 +149,7 @@ int wattio_io_flush(wattio_io *io);
 
 /* Whether a step is complete on all ranks and visible and, with `sync = true`, on the disk.
  * WATTIO_IO_STEP_FAILED if it never will be. `wait_durable` waits for this: at most `seconds`, or without
- * limit if `seconds` is below 0.
+ * limit if `seconds` is below 0 or infinite.
  */
 int wattio_io_is_durable(wattio_io *io, int64_t step, int *yes);
 int wattio_io_wait_durable(wattio_io *io, int64_t step, double seconds);

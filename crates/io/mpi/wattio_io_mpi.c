@@ -134,6 +134,11 @@ int wattio_io_open_mpi(MPI_Comm comm, const char *config, wattio_io **io, MPI_Co
     MPI_Comm *own;
     int rank, size, writes = 0, code, kept;
 
+    /* Of the program itself, so on all ranks. */
+    if (io == NULL)
+        return wattio_io_open_peers(&peers, config, NULL);
+    if (compute == NULL)
+        return WATTIO_IO_INPUT;
     *io = NULL;
     *compute = MPI_COMM_NULL;
     /* Lives as long as the program: the library may end the job at any time. */

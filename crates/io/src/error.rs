@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use wattio_files::plain;
+use wattio_files::{plain, printable_line};
 
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -49,6 +49,6 @@ pub fn kernel(what: &str) -> impl FnOnce(rustix::io::Errno) -> Error + '_ {
 /// Print a line to standard error: at once, so that lines of several processes do not mix, and of no
 /// consequence where nobody reads them any more.
 pub fn tell(who: &str, text: &str) {
-    let line = format!("{who}: {text}\n");
+    let line = format!("{who}: {}\n", printable_line(text));
     let _ = rustix::io::write(rustix::stdio::stderr(), line.as_bytes());
 }

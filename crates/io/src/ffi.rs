@@ -21,6 +21,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use wattio_files::printable_line;
 
 const OK: c_int = 0;
 const STEP_FAILED: c_int = 1;
@@ -81,7 +82,7 @@ fn call(what: impl FnOnce() -> Result<()>) -> c_int {
         }
         Err(_) => (INTERNAL, "a fault within wattio_io; please report it".to_owned()),
     };
-    let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
+    let text = CString::new(printable_line(&text)).unwrap_or_default();
     LAST_ERROR.with(|last| *last.borrow_mut() = text);
     code
 }
@@ -312,9 +313,12 @@ pub unsafe extern "C" fn wattio_io_open_peers(
     io: *mut *mut Handle,
 ) -> c_int {
     call(|| {
+        if io.is_null() {
+            return Err(Error::Input("io is NULL".to_owned()));
+        }
         unsafe { put(io, std::ptr::null_mut()) };
-        let peers = unsafe { peers.as_ref() }.copied();
-        let peers = peers.ok_or_else(|| Error::Input("peers is NULL".to_owned()))?;
+        // Before any rank waits for another one: what is wrong with them is so on all.
+        let peers = unsafe { CPeers::given(peers) }?;
         // Rank 0's counts, and all wait to hear of it; on others it may be NULL.
         let config = unsafe { path(config, "config") };
         let member = Member::open(Arc::new(peers), config, own_folder().as_deref())?;
@@ -525,9 +529,10 @@ pub unsafe extern "C" fn wattio_io_wait_durable(
     step: i64,
     seconds: c_double,
 ) -> c_int {
+    // What is below 0, or more than a clock can tell, is no limit.
     let limit = Duration::try_from_secs_f64(seconds);
-    if (seconds >= 0.0 || seconds.is_nan()) && limit.is_err() {
-        return call(|| Err(Error::Input(format!("{seconds} seconds cannot be waited"))));
+    if seconds.is_nan() {
+        return call(|| Err(Error::Input("seconds is not a number".to_owned())));
     }
     let until = limit.ok().and_then(|limit| Instant::now().checked_add(limit));
     let late = || Err(Error::TimedOut(format!("step {step}: is not durable yet")));

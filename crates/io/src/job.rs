@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 
 /// Bytes of a line, at most: the ranks of a large job take some.
 const LINE_MAX: u64 = 1 << 26;
@@ -37,8 +38,8 @@ pub struct Job {
     pub token: String,
     /// Whether writers are on several machines.
     pub spread: bool,
-    /// Where clients connect; `None` for a name that the writer picks.
-    pub address: Option<String>,
+    /// The path at which clients connect; `None` for a name that the writer picks.
+    pub address: Option<PathBuf>,
 }
 
 impl Job {

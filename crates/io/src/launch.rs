@@ -7,12 +7,14 @@ use crate::error::{Error, Result, host};
 use crate::job::{Account, Answer, Job, Lines};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, Signal, kill_process_group};
+use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use wattio_files::plain;
 
 /// The program that writes.
 pub const PROGRAM: &str = "wattio-io-writer";
@@ -133,10 +135,13 @@ impl PathWriter {
     ) -> Result<Self> {
         let (own, its) = UnixStream::pair().map_err(host("a writer cannot be started"))?;
         let mut command = command(config, beside);
-        command.args(["serve", "--started-by-rank", "--config"]).arg(file);
+        // Whatever the names begin with.
+        let mut config = OsString::from("--config=");
+        config.push(file);
         command
-            .arg("--ranks")
-            .arg(ranks.to_string())
+            .args(["serve", "--started-by-rank", "--ranks", &ranks.to_string()])
+            .arg(config)
+            .arg("--")
             .arg(path)
             .stdin(Stdio::from(OwnedFd::from(its)));
         let child = command.spawn().map_err(|error| not_started(&command, &error))?;
@@ -197,9 +202,10 @@ fn command(config: &Config, beside: Option<&Path>) -> Command {
 
 fn not_started(command: &Command, error: &std::io::Error) -> Error {
     Error::Host(format!(
-        "the writer {} cannot be started: {error}; it comes with the library; name it by program = \
+        "the writer {} cannot be started: {}; it comes with the library; name it by program = \
          \"/path/to/{PROGRAM}\"",
-        command.get_program().to_string_lossy()
+        command.get_program().to_string_lossy(),
+        plain(error)
     ))
 }
 

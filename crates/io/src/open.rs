@@ -23,6 +23,9 @@ const ABORT: Duration = Duration::from_secs(3);
 /// How long to wait between two attempts to reach a writer that starts.
 const RETRY: Duration = Duration::from_millis(2);
 
+/// How many ranks may meet their writer at a path.
+pub const PATH_RANKS_MAX: usize = 4096;
+
 /// How long to wait for a writer at a path.
 struct Patience {
     /// Until it is told who is waited for.
@@ -306,6 +309,10 @@ fn plan(peers: &dyn Peers, config: Result<PathBuf>) -> Result<Plan> {
         config.output = std::path::absolute(&config.output).map_err(|error| {
             Error::Input(format!("output {:?}: {}", config.output, plain(error)))
         })?;
+        // Ranks and writers tell each other in JSON.
+        if config.output.to_str().is_none() {
+            return Err(Error::Input(format!("output {:?}: is not text in UTF-8", config.output)));
+        }
         Ok(Plan { config, dedicated_nodes, id: random_hex(16)?, token: random_hex(16)? })
     };
     let own = (peers.rank() == 0).then(|| make().map_err(SentError::from));
@@ -410,6 +417,9 @@ pub fn open_path(
     ranks: usize,
     beside: Option<&Path>,
 ) -> Result<(Session, String)> {
+    if ranks > PATH_RANKS_MAX {
+        return Err(Error::Input(format!("ranks = {ranks}; allowed: 1 to {PATH_RANKS_MAX}")));
+    }
     let config = Config::read_for_path(file)?;
     let synchronous = config.approach == Approach::Tp;
     let connect = || {

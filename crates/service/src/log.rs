@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use wattio_files::plain;
+pub use wattio_files::{printable, printable_line};
 
 /// How grave a line is, as `sd-daemon(3)` numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,36 +77,6 @@ fn lines(program: &str, word: &str, priority: Priority, message: &str, journal: 
     text
 }
 
-/// The text with control characters, and marks that turn the direction of writing, as JSON writes
-/// them, and the system's words without their number; line ends stay.
-#[must_use]
-pub fn printable(text: &str) -> String {
-    let text = plain(text);
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if (c.is_control() && c != '\n') || is_mark(c) {
-            let _ = write!(shown, "\\u{:04x}", u32::from(c));
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
-}
-
-/// Whether a character moves what others show: a mark of direction, or the end of a line or paragraph.
-const fn is_mark(c: char) -> bool {
-    matches!(
-        c,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-    )
-}
-
-/// The same on one line.
-#[must_use]
-pub fn printable_line(text: &str) -> String {
-    printable(text).replace('\n', "\\u000a")
-}
-
 /// So many of what is called so: `1 pair`, `2 pairs`.
 #[must_use]
 pub fn counted(count: u64, what: &str) -> String {
@@ -139,20 +109,5 @@ mod tests {
         assert_eq!(told, "<4>wattiod: warning: a\n<4>wattiod:   b\n");
         assert_eq!(lines("wattiod", "", Priority::Error, "a\n", true), "<3>wattiod: a\n");
         assert_eq!(lines("wattiod", "", Priority::Detail, "a", true), "<7>wattiod: a\n");
-    }
-
-    /// Any user names his processes: with escape sequences in it a name wrote what it liked to the
-    /// terminal of whoever asked the doctor.
-    #[test]
-    fn names_steer_no_terminal() {
-        let name = "\u{1b}]0;x\u{7}\u{9b}2J\r\u{7f}é";
-        let plain = printable(name);
-        assert_eq!(plain, "\\u001b]0;x\\u0007\\u009b2J\\u000d\\u007fé");
-        assert_eq!(printable("lmth.\u{202e}gpj\u{2028}é"), "lmth.\\u202egpj\\u2028é");
-        assert_eq!(printable_line("a\nok  all is well"), "a\\u000aok  all is well");
-        let error = std::io::Error::from_raw_os_error(2);
-        assert_eq!(printable(&format!("a: {error}")), "a: No such file or directory");
-        let json = serde_json::to_string(name).unwrap();
-        assert_eq!(serde_json::from_str::<String>(&printable(&json)).unwrap(), name);
     }
 }
