@@ -136,7 +136,7 @@ def test_as_many_nodes_write_as_are_dedicated() -> None:
         ('<architecture><dedicated cores="99999"/></architecture>', "writers: .*4096"),
         (
             '<architecture><dedicated/><buffer name="b" size="10"/></architecture>',
-            "buffer: .*65536",
+            "buffer: '10 B': must be greater than or equal to 65536",
         ),
         ('<!DOCTYPE a [<!ENTITY b "c">]><a/>', "document types and entities"),
         ("<architecture>", "is not XML"),

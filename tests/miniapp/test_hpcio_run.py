@@ -158,6 +158,7 @@ def test_what_is_refused_leaves_no_folder_in_the_way_of_the_next_try(
         (("--ranks", "0"), "ranks: 0"),
         (("--variables", "u,rain"), '"rain" is not known'),
         (("--buffer", "12"), "buffer"),
+        (("--buffer", "1KiB"), "buffer: '1KiB': must be greater than or equal to 65536"),
         (("--meter", "estimate:assumed", "--meter", "estimate:assumed"), "is named twice"),
     ],
 )

@@ -22,7 +22,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from wattio.errors import InputError
 from wattio.files import document, toml_text
@@ -52,6 +52,9 @@ def _folder(value: object) -> object:
 Folder = Annotated[Path, BeforeValidator(_folder), PlainSerializer(str, return_type=str)]
 
 
+Buffer = Annotated[Size, Field(ge=65536, le=2.0**52)]
+
+
 class Config(Strict):
     """How dumps reach their files; the same on all ranks."""
 
@@ -62,7 +65,7 @@ class Config(Strict):
     # Ranks of each emulated node on one machine; without it, nodes are machines.
     ranks_per_node: int | None = Field(default=None, ge=1, le=_NUMBER_MAX)
     # Memory of each node for dumps that are not yet written.
-    buffer: Size = Field(default=256.0 * _MIB, ge=65536, le=2.0**52)
+    buffer: Buffer = 256.0 * _MIB
     when_full: WhenFull = "block"  # what happens to a dump that finds no room in it
     output: Folder = Path("dumps")  # the folder of the dumps
     existing: Existing = "refuse"  # what happens to dumps of earlier jobs
@@ -102,13 +105,7 @@ class Config(Strict):
         if path.suffix.lower() == ".xml":
             # A file has no word for it, and a program that runs again is to write again.
             keys = {"existing": "overwrite", **damaris.read(path, nodes)}
-            try:
-                return cls.model_validate(keys)
-            except ValidationError as error:
-                first = error.errors()[0]
-                place = ".".join(map(str, first["loc"]))
-                told = f"{path}: <architecture>: {place}: {first['msg']}"
-                raise InputError(told) from error
+            return document.check(cls, keys, f"{path}: <architecture>")
         found = document.read(path)
         table = found.content.get("hpcio")
         if not isinstance(table, dict):

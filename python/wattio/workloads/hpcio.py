@@ -34,9 +34,8 @@ from wattio.analysis.cores import Ticks
 from wattio.clock import Span
 from wattio.errors import HostError, InputError, ResultError, WorkloadFailed
 from wattio.files.document import Strict, nearest
-from wattio.files.quantity import Size
 from wattio.hpcio import library, topology
-from wattio.hpcio.config import Config, WhenFull, parse_approach
+from wattio.hpcio.config import Buffer, Config, WhenFull, parse_approach
 from wattio.hpcio.topology import Topology
 from wattio.miniapp.domain import SIZES, VARIABLES, Scaling, arrange, block_of, scaled
 from wattio.workloads import (
@@ -103,7 +102,7 @@ class Options(Strict):
     # Whether `size` is all of it (strong) or the part of one rank (weak).
     scaling: Scaling = "strong"
     variables: list[str] = Field(default=list(VARIABLES), min_length=1)  # what a dump holds
-    buffer: Size = 256.0 * _MIB  # memory of each node for dumps that are not yet written
+    buffer: Buffer = 256.0 * _MIB  # memory of each node for dumps that are not yet written
     when_full: WhenFull = "block"  # what happens to a dump that finds no room in it
     compression: str = "none"  # "none", or "gzip:1" to "gzip:9"
     checksum: bool = True  # CRC-32 of each block
