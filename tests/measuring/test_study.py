@@ -348,7 +348,7 @@ def test_hosts_and_their_meters_can_be_asked_for() -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (Asked(peak_file="/nonexistent/peak.toml"), "/nonexistent/peak.toml: cannot be read"),
+        (Asked(peak_file="/nonexistent/peak.toml"), "--peak /nonexistent/peak.toml: cannot"),
         (Asked(servers="n1"), "--hosts: names no hosts for the clients"),
         (Asked(clients="n[1-"), "--hosts, --servers, --ssh: clients: "),
         (Asked(each="n1"), "--each needs a --meter"),

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from package import building
 from package.bare_root import ENDS_S, certificates, made, release, within
 
 ROOT = Path(__file__).parents[2]

@@ -201,6 +201,8 @@ def test_the_oracle_keeps_every_bound_that_it_is_given() -> None:
         # Only of what was no number was the option told.
         (("--pressure", "2"), "--pressure 2: allowed is above 0 and at most 1"),
         (("--pressure", "0.1", "--iops", "5"), "exclude each other"),
+        # Both were taken, and told twice.
+        (("--bound", "mean 20%", "--bound", "mean 0.2 run"), 'bound "mean 20% run" is given twice'),
         (("--duration", "10"), "it has no unit"),
         (("--set", "beta"), "allowed is key=value"),
         (("--set", "beta=x"), "allowed is 0 to 1"),

@@ -161,7 +161,7 @@ def simulate(
     told = dict(settings or {})
     if plf is not None and takes_bounds(policy):
         told["plf"] = plf
-    promised = tuple(Bound.parse(text) for text in bounds)
+    promised = Bound.several(bounds)
     if policy == BOUND_BY:
         check_bounds(promised)
     request = Request(

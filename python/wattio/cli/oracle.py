@@ -84,7 +84,7 @@ def oracle(
         settings["background_delay_s"] = seconds("--background-delay", background_delay)
     request = load.request(server, "oracle", settings, seed, warmup, power_model)
     check_bounds(bound)
-    bounds = [Bound.parse(text) for text in bound or (bound_of(settings),)]
+    bounds = Bound.several(bound or (bound_of(settings),))
     request = replace(request, bounds=tuple(each.text for each in bounds))
     outcome, native = run_with_twin(request, quiet=as_json)
     judged = [judge(each, outcome, native) for each in bounds]

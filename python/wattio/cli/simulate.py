@@ -133,7 +133,7 @@ class PolicyOptions:
         """The bounds as given. Raises InputError."""
         if self.bound and self.plf is not None:
             raise InputError('--bound and --plf exclude each other: --plf 0.2 is "mean 20% run"')
-        return tuple(Bound.parse(text) for text in self.bound)
+        return Bound.several(self.bound)
 
 
 @app.default

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from wattio import _core
 from wattio.analysis import histogram
+from wattio.errors import InputError
 from wattio.simulator.policies import BOUND_BY
 from wattio.simulator.simulation import Outcome, answered_share, answers_enough
 
@@ -38,6 +40,17 @@ class Bound:
     def parse(text: str) -> Bound:
         """A bound as a user writes it. Raises InputError."""
         return Bound(**json.loads(_core.check_bound(text)))
+
+    @staticmethod
+    def several(texts: Iterable[str]) -> tuple[Bound, ...]:
+        """Bounds as a user writes them. Raises InputError, also for one that is there twice."""
+        bounds: list[Bound] = []
+        for text in texts:
+            bound = Bound.parse(text)
+            if bound in bounds:
+                raise InputError(f'the bound "{bound.text}" is given twice')
+            bounds.append(bound)
+        return tuple(bounds)
 
     @staticmethod
     def of_plf(plf: float) -> Bound:

@@ -163,7 +163,7 @@ def make(source: Document, asked: Asked = _AS_IT_IS) -> MeasurementPlan:
         study = study.model_copy(update={"study": head})
     written = source if asked.scale is None else with_scale(source, asked.scale)
     _check_parts(study, written, base)
-    peak = _peak(study, source, base)
+    peak = _peak(study, source, base, asked)
     identities = _Identities(study, base)
     order = _interleaved if study.study.order == "interleaved" else _by_system
     iterations = tuple(order(study, identities))
@@ -268,7 +268,9 @@ def _check_kind(source: Document, place: tuple[str, int], kind: str, known: Sequ
         raise source.error((*place, "kind"), message)
 
 
-def _peak(study: MeasurementStudy, source: Document, base: Path) -> tuple[Peak | None, str | None]:
+def _peak(
+    study: MeasurementStudy, source: Document, base: Path, asked: Asked
+) -> tuple[Peak | None, str | None]:
     """The theoretical peak that a study names, and the text of its file."""
     if study.study.peak is None:
         return None, None
@@ -276,6 +278,8 @@ def _peak(study: MeasurementStudy, source: Document, base: Path) -> tuple[Peak |
         content = document.read(base / study.study.peak)
         return peak_file.from_document(content).model(), content.text
     except InputError as error:
+        if asked.peak_file is not None:
+            raise InputError(f"--peak {error}") from None
         raise source.error(("study", "peak"), str(error)) from None
 
 

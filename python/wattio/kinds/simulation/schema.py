@@ -116,7 +116,7 @@ class LoadEntry(Strict):
     duration: Seconds | None = None
     # What each policy is told to keep here, and judged by, in place of its plf; as `--bound` of
     # `wattio simulate`: "p99 20% run", "mean 2 ms". Up to three.
-    bounds: list[promises.Written] | None = Field(
+    bounds: Distinct[promises.Written] | None = Field(
         default=None, min_length=1, max_length=oracle.BOUNDS_MAX
     )
 
