@@ -65,6 +65,7 @@ def test_a_pipe_without_a_name_is_read_once() -> None:
         ("count = 'x'", "'x': must be a whole number"),
         ("count = 0", "0: must be greater than 0"),
         ("name = 5", "5: must be a text"),
+        ("name = true", "true: must be a text"),
         ("is_on = 'yes'", "'yes': must be true or false"),
         ("listed = 5", "5: must be a list: [...]"),
         ("listed = { x = 1 }", "must be a list of tables: [[listed]] in place of [listed]"),

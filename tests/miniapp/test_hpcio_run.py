@@ -80,7 +80,7 @@ def test_a_run_is_told_as_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "energy, ESTIMATE" in text
     assert " J possible; an estimate by the model" in " ".join(text.split())
     assert re.search(r"this machine's cores\s+[0-9.]+ m?s busy, ", text)
-    assert "1 ranks compute, 0 only write" in text
+    assert "1 rank computes, 0 only write" in text
     assert "J a dump" in text
 
 

@@ -120,7 +120,8 @@ def _rows(run: Metered[Report]) -> Iterator[tuple[str, str]]:
     report = run.result
     account, grid, number = report.account, report.domain, output.number
     writers = report.ranks - report.computing
-    yield "approach", f"{account.approach}, {report.computing} ranks compute, {writers} only write"
+    computing = f"{report.computing} ranks compute" if report.computing > 1 else "1 rank computes"
+    yield "approach", f"{account.approach}, {computing}, {writers} only write"
     if report.core_share is not None:
         yield "cores", f"{100 * report.core_share:g} % of one for each rank"
     yield "grid", f"{grid.nx} x {grid.ny} x {grid.nz} cells, {report.plan.size}"

@@ -247,7 +247,9 @@ def _explain(model: type[BaseModel], problem: Mapping[str, Any]) -> str:
         known = re.findall(r"'([^']*)'", problem["ctx"]["expected"])
         return f'"{given}" is not known; ' + nearest(given, known)
     text = in_words(problem["msg"])
-    return f"{given!r}: {text}" if not isinstance(given, dict | list) else text
+    if isinstance(given, dict | list):
+        return text
+    return f"{str(given).lower() if isinstance(given, bool) else repr(given)}: {text}"
 
 
 _WORDS = (
