@@ -477,3 +477,17 @@ def test_each_doubt_is_told_and_not_more_than_some() -> None:
         "WARN in 2 of 2 iterations: DOUBT: of number 2 (day/law)",
     ]
     assert output.remarks([item("a", *range(20))])[-1] == "(and 8 reasons more)"
+
+
+def test_no_share_of_an_oracle_s_saving_is_told_where_there_is_none(tmp_path: Path) -> None:
+    """Over all loads of such a study two columns had no value in any row."""
+    study = tmp_path / "study.toml"
+    head = '[study]\nname = "four"\nkind = "simulation"\n'
+    policies = "".join(f'[[policy]]\nname = "{name}"\n' for name in ("native", "pacer"))
+    load = '[[load]]\nname = "{}"\nserver = "small"\npattern = "Rand_R"\npressure = 0.1\n'
+    loads = "".join(f'{load.format(name)}duration = "40 s"\n' for name in "abcd")
+    study.write_text(head + policies + loads)
+    page = make(carried_out(study, tmp_path / "results").path).read_text(encoding="utf-8")
+    assert "Over all loads" in page
+    assert "worst mean latency" in page
+    assert "oracle" not in page.partition("Over all loads")[2].partition("</section>")[0]
