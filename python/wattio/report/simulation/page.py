@@ -115,7 +115,8 @@ def _overall(title: str, found: list[Overall]) -> Section:
     text = "A load whose bound was broken, or whose background work was left undone, counts as"
     text += " nothing saved."
     if has_oracle:
-        text += " The oracle knows each load beforehand; its saving is the best that a search found."
+        text += " The oracle knows each load beforehand; its saving is the best that a search"
+        text += " found."
     else:
         columns, rows = columns[:-2], [row[:-2] for row in rows]
     caption = f"Each policy {title[0].lower()}{title[1:]}"
