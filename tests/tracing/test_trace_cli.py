@@ -199,7 +199,7 @@ def test_a_trace_of_a_header_alone_is_told_as_that(
     traces = tmp_path / "traces"
     traces.mkdir()
     path.rename(traces / path.name)
-    with pytest.raises(InputError, match=r"no readable trace \(head.csv\)"):
+    with pytest.raises(InputError, match=r"no readable trace \(head.csv: the trace holds"):
         trace_set.expand(trace_set.TraceSetEntry(servers=["small"]), traces)
 
 
