@@ -99,12 +99,14 @@ bench: needs $(UV) ## Show speed as ratios to peers of the same run; ARGS=--json
 	@$(RUN) python benches/run.py $(ARGS)
 
 DIST ?= target/dist
+# Cargo's profile for what the wheel carries; tests build it sooner.
+WHEEL_PROFILE ?= release
 .PHONY: package
 package: needs $(UV) ## Build the wheel, the source package and the Debian packages, into DIST (target/dist).
 	@command -v dpkg-deb >/dev/null || { echo "Debian packages are built with dpkg-deb: apt install dpkg" >&2; exit 2; }
 	@mkdir -p "$(DIST)" && rm -f "$(DIST)"/wattio{-,_,d_}*
 	$(UV) build --quiet --sdist --out-dir "$(DIST)"
-	$(UV) build --quiet --wheel --out-dir "$(DIST)"
+	$(UV) build --quiet --wheel --config-setting "build-args=--profile $(WHEEL_PROFILE)" --out-dir "$(DIST)"
 	@UV=$(abspath $(UV)) packaging/debian/build.sh "$$(packaging/build/static.sh)" "$(DIST)"/*.whl "$(DIST)"
 	@ls -sh "$(DIST)"
 

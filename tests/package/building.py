@@ -21,8 +21,10 @@ SHIPPED = {
     "CARGO_PROFILE_SHIPPED_OPT_LEVEL": "0",
 }
 """The environment of static programs that are built sooner: their speed is not tried."""
-LIKE_TESTS = "build-args=--profile dev"
-"""The setting of wheels that are built sooner: compiled as tests are."""
+PROFILE = "dev"
+"""The profile of wheels that are built sooner: compiled as tests are."""
+LIKE_TESTS = f"build-args=--profile {PROFILE}"
+"""The setting of such builds."""
 
 
 @contextmanager

@@ -28,7 +28,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     root, dist = folder / "root", folder / "dist"
     with building.alone():
         subprocess.run(
-            ["make", "package", f"DIST={dist}"],
+            ["make", "package", f"DIST={dist}", f"WHEEL_PROFILE={building.PROFILE}"],
             cwd=ROOT,
             env=os.environ | building.SHIPPED,
             check=True,
