@@ -41,8 +41,8 @@ def hurried(above: Path, *, but: Collection[str] = ()) -> None:
     manifests = sorted(ROOT.glob("crates/*/Cargo.toml"))
     names = [tomllib.loads(manifest.read_text())["package"]["name"] for manifest in manifests]
     (above / ".cargo").mkdir(parents=True)
-    slow = [name for name in names if name not in but]
-    tables = [f"[profile.dev.package.{name}]\nopt-level = 0\n" for name in slow]
+    plain = [name for name in names if name not in but]
+    tables = [f"[profile.dev.package.{name}]\nopt-level = 0\n" for name in plain]
     (above / ".cargo" / "config.toml").write_text("".join(tables))
 
 
@@ -53,12 +53,12 @@ def seeded(target: Path) -> None:
     """
     shutil.rmtree(target, ignore_errors=True)
     built = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    shutil.copytree(built / "debug", target / "debug", symlinks=True, ignore=_ours)
+    shutil.copytree(built / "debug", target / "debug", symlinks=True, ignore=_left)
 
 
-def _ours(folder: str, names: list[str]) -> set[str]:
-    ours = {name for name in names if "wattio" in name or name in ("incremental", "examples")}
+def _left(folder: str, names: list[str]) -> set[str]:
+    left = {name for name in names if "wattio" in name or name in ("incremental", "examples")}
     if Path(folder).name == "deps":
         # Programs, among them the tests of every crate.
-        ours |= {name for name in names if not name.startswith("lib")}
-    return ours
+        left |= {name for name in names if not name.startswith("lib")}
+    return left

@@ -110,4 +110,11 @@ mod tests {
         assert_eq!(lines("wattiod", "", Priority::Error, "a\n", true), "<3>wattiod: a\n");
         assert_eq!(lines("wattiod", "", Priority::Detail, "a", true), "<7>wattiod: a\n");
     }
+
+    #[test]
+    fn what_is_made_printable_of_json_says_the_same() {
+        let name = "\u{1b}]0;x\u{7}\u{9b}2J\r\u{7f}é";
+        let json = serde_json::to_string(name).unwrap();
+        assert_eq!(serde_json::from_str::<String>(&printable(&json)).unwrap(), name);
+    }
 }
