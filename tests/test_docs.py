@@ -189,7 +189,10 @@ def test_every_reason_of_a_measurement_has_its_meaning_on_the_page_and_in_the_gu
 @pytest.mark.parametrize(
     ("crate", "some"),
     [
-        ("target", {"listen", "export[].accept_missing", "memory.write_buffer", "policy.name"}),
+        (
+            "target-config",
+            {"listen", "export[].accept_missing", "memory.write_buffer", "policy.name"},
+        ),
         ("io", {"approach", "grace", "existing", "ranks_per_node"}),
     ],
 )

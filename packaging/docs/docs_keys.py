@@ -48,7 +48,7 @@ def files() -> str:
     about = "The [guide](../wattiod.md) says what to choose; `wattiod check` says what is wrong."
     parts += [f"## Configuration of wattiod\n\n{about}", *wattiod_tables("###")]
     about = "The [guide](../target.md) has examples; `wattio-target check` says what is wrong."
-    parts += [f"## Configuration of wattio-target\n\n{about}", guide_keys("target")]
+    parts += [f"## Configuration of wattio-target\n\n{about}", guide_keys("target-config")]
     about = "The [guide](../io-library.md); `wattio-io-writer check` says what is wrong."
     parts += [f"## Configuration of libwattio_io\n\n{about}", guide_keys("io")]
     return "\n\n".join(parts) + "\n"

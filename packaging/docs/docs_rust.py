@@ -16,7 +16,7 @@ from docs_reference import head, row
 
 ROOT = Path(__file__).parents[2]
 
-GUIDES = {"target": ROOT / "docs" / "target.md", "io": ROOT / "docs" / "io-library.md"}
+GUIDES = {"target-config": ROOT / "docs" / "target.md", "io": ROOT / "docs" / "io-library.md"}
 """By crate, the guide that has a table of its configuration's keys."""
 
 WATTIOD = ROOT / "docs" / "wattiod-keys.md"

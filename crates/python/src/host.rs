@@ -17,7 +17,7 @@ use wattio_host::lock::Lock;
 use wattio_host::power::sampler::{Sampled, Sampler};
 use wattio_host::power::{Meter, Meters};
 use wattio_host::{DaemonConfig, LinuxMachine, Root};
-use wattio_target::config::Config as TargetConfig;
+use wattio_target_config::Config as TargetConfig;
 use wattio_units::{Seconds, Watts};
 
 create_exception!(

@@ -1,447 +1,134 @@
-//! The configuration file.
+//! What a configuration asks of the target.
 
-mod law;
-
-pub use law::{FrequencyConfig, PolicyConfig, PowerConfig, SOCKET, SafetyConfig, ServiceConfig};
-
-use crate::plant::{Layout, LayoutError};
-use crate::reactor::Idle;
+use crate::frequency::FrequencySettings;
+use crate::plant::Layout;
 use crate::run::LawSettings;
 use crate::server::{Settings, Volume};
-use crate::sockets::{Address, named_twice};
 use crate::tls::Files;
-use crate::volume::{DEVICE_DEPTH, Pace, VolumeMemory};
-use serde::{Deserialize, Deserializer};
-use std::collections::BTreeSet;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-use wattio_host::config::{check_name, check_socket};
+use crate::volume::{Pace, VolumeMemory};
+use std::path::Path;
 use wattio_host::ledger::power_model;
 use wattio_host::shadow::Mode;
-use wattio_plant::{DescriptionError, read_toml, require};
-use wattio_units::{Bytes, Seconds};
+use wattio_target_config::{Config, EXPORTS_MAX, ExportConfig, GroupsError, Idle, PolicyConfig};
 use wattio_volume::OpenOptions;
 
-/// Memory for blocks of each volume, if nothing else is said.
-pub const CACHE_BYTES: u64 = 256 << 20;
-/// Memory for what is written, where nothing else is said.
-const WRITE_BUFFER_BYTES: u64 = 16 << 20;
-/// Operations that a volume's devices may be given at once.
-pub const DEVICE_DEPTH_MAX: usize = 4096;
-/// Reactors that there may be.
-pub const REACTORS_MAX: usize = 64;
-/// Volumes that one target may serve.
-pub const EXPORTS_MAX: usize = crate::token::VOLUMES_MAX;
+// Each volume that a configuration may name can be told apart.
+const _: () = assert!(EXPORTS_MAX <= crate::token::VOLUMES_MAX);
 
-/// What the target serves, and how. The doc comments of the keys, with `Allowed:` and `Default:`,
-/// are the source of the table in `docs/target.md`: `python packaging/docs/docs_keys.py` puts it
-/// there.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Config {
-    /// The target's name in results and on the page. Allowed: up to 64 letters, digits, `.`, `_`,
-    /// `-`. Default: `"target"`.
-    #[serde(default = "name")]
-    pub name: String,
-    /// The addresses that clients connect to. Allowed: a list of `"unix:/path"`,
-    /// `"tcp:address:port"` and `"systemd"` (the sockets that systemd passes to the service).
-    pub listen: Vec<Listen>,
-    /// The volumes to serve: one table or several.
-    #[serde(rename = "export")]
-    pub exports: Vec<ExportConfig>,
-    /// The number of threads that serve clients; volumes are spread over them. Allowed: 1 to 64.
-    /// Default: `1`.
-    #[serde(default = "one")]
-    pub reactors: usize,
-    /// The most operations that a volume's devices are given at once. Allowed: 1 to 4096. Default:
-    /// `256`.
-    #[serde(default = "device_depth")]
-    pub device_depth: usize,
-    /// What a reactor does when it has no work: `"block"` sleeps, `"spin 20 us"` looks for work for
-    /// that long and then sleeps, `"poll"` never sleeps. Allowed: `"block"`, `"spin 20 us"` with a
-    /// time up to 1 s, `"poll"`. Default: `"block"`.
-    #[serde(default)]
-    pub idle: IdleConfig,
-    /// How many reactors of each group always stay on. Allowed: 1 to the number of reactors in the
-    /// smaller group. Default: `1`.
-    #[serde(default = "one")]
-    pub reactors_min: usize,
-    /// How many reactors (the last ones) serve volumes only. The law governs them as a separate
-    /// group. Allowed: less than `reactors`; with `0` every reactor serves volumes and connections.
-    /// Default: `0`.
-    #[serde(default)]
-    pub volume_reactors: usize,
-    /// Limits of memory.
-    #[serde(default)]
-    pub memory: Memory,
-    /// Regular reading of all data.
-    #[serde(default)]
-    pub scrub: Scrub,
-    /// The target's certificate for clients that use TLS; without this table, none can.
-    pub tls: Option<TlsConfig>,
-    /// The law that decides how many reactors are on.
-    #[serde(default)]
-    pub policy: PolicyConfig,
-    /// How carefully the law's decisions are carried out.
-    #[serde(default)]
-    pub safety: SafetyConfig,
-    /// The frequency of the reactors' cores. Without this table, the target leaves the frequency
-    /// alone, and the kernel chooses the cores that reactors run on.
-    pub frequency: Option<FrequencyConfig>,
-    /// Estimates of power.
-    #[serde(default)]
-    pub power: PowerConfig,
-    /// Page, metrics and control socket.
-    #[serde(default)]
-    pub service: ServiceConfig,
+/// How its reactors are grouped.
+///
+/// # Errors
+/// [`GroupsError`] with the key, and what is allowed.
+pub fn layout(config: &Config) -> Result<Layout, GroupsError> {
+    let mut layout = Layout::new(config.reactors, config.volume_reactors, config.reactors_min)?;
+    layout.idle_cores_sleep = config.idle != Idle::Poll;
+    Ok(layout)
 }
 
-/// Certificates.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TlsConfig {
-    /// The certificate, followed by any intermediate ones, in PEM. Allowed: an absolute path.
-    pub certificate: PathBuf,
-    /// The certificate's private key, in PEM. Allowed: an absolute path.
-    pub key: PathBuf,
-    /// The certificate of the authority that signs clients' certificates, in PEM. Without it,
-    /// clients need no certificate. Allowed: an absolute path.
-    pub clients: Option<PathBuf>,
-    /// Whether clients that connect by TCP must use TLS. Default: `true`.
-    #[serde(default = "yes")]
-    pub required: bool,
+/// The law, and what it governs, in a mode; `path` is that of the configuration.
+///
+/// # Errors
+/// The key, and what is wrong with it.
+pub fn law(config: &Config, path: &Path, mode: Mode) -> Result<LawSettings, String> {
+    let PolicyConfig { name, settings, bounds, compare } = config.policy.clone();
+    let layout = layout(config).map_err(|error| format!("{}: {error}", error.key))?;
+    let model = config.power.model.as_deref();
+    let power_model = model.map(|model| power_model(model, path)).transpose()?;
+    let (name, policy) = (config.name.clone(), (name, settings));
+    let frequency = config.frequency.as_ref().map(|frequency| FrequencySettings {
+        cores: frequency.cores.clone(),
+        state: frequency.state.clone(),
+    });
+    let price = config.power.price;
+    Ok(LawSettings {
+        name,
+        policy,
+        bounds,
+        mode,
+        compare,
+        safety: config.safety.clone(),
+        layout,
+        frequency,
+        power_model,
+        price,
+    })
 }
 
-/// A volume under a name.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ExportConfig {
-    /// The name by which clients request the volume. Allowed: up to 4096 bytes, even `""`; unique.
-    pub name: String,
-    /// The file or block device that holds the volume, or two that mirror each other. Allowed: a
-    /// list of one or two absolute paths; each path only once in the configuration.
-    pub devices: Vec<PathBuf>,
-    /// Whether clients can only read. Default: `false`.
-    #[serde(default)]
-    pub read_only: bool,
-    /// Whether the volume is served even if one of its devices is missing, or fails while it is
-    /// opened. Default: `false`.
-    #[serde(default)]
-    pub accept_missing: bool,
-    /// Whether the volume is served even if durable data is lost: blocks whose content cannot be
-    /// determined return read errors, and a damaged log ends where the damage begins; whatever came
-    /// after that is lost. Copy the device first. Default: `false`.
-    #[serde(default)]
-    pub accept_loss: bool,
-}
-
-/// Limits of memory.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Memory {
-    /// The most memory that the map of each volume may use: it needs 8 bytes for each 4096 bytes of
-    /// the volume. A volume whose map is larger is refused. Allowed: 1 MiB to 1 TiB. Default: `"4
-    /// GiB"`.
-    pub map: Bytes,
-    /// Memory to cache blocks that are likely to be read again, for each volume. Allowed: `"0 B"`
-    /// (no cache) to 1 TiB. Default: `"256 MiB"`.
-    pub cache: Bytes,
-    /// Memory for writes that are acknowledged before they are on the device, for each volume. As
-    /// with a disk's write cache, a flush waits for them. Allowed: `"0 B"` (a write is acknowledged
-    /// once it is on the device) to 1 TiB. Default: `"16 MiB"`.
-    pub write_buffer: Bytes,
-}
-
-impl Default for Memory {
-    fn default() -> Self {
-        Self {
-            map: Bytes(4.0 * f64::from(1 << 30)),
-            cache: Bytes(CACHE_BYTES as f64),
-            write_buffer: Bytes(WRITE_BUFFER_BYTES as f64),
-        }
-    }
-}
-
-/// Regular reading of all data.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Scrub {
-    /// How often all data is read, and repaired if there is a second device. Allowed: 1 h to 365 d,
-    /// or `"off"` (only on request). Default: `"7 d"`.
-    pub period: Period,
-}
-
-impl Default for Scrub {
-    fn default() -> Self {
-        Self { period: Period(Some(Duration::from_secs(7 * 86_400))) }
-    }
-}
-
-/// An address, as it is written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listen(pub Address);
-
-/// What a reactor does when nothing is to be done, as it is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IdleConfig(pub Idle);
-
-/// A time, or none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Period(pub Option<Duration>);
-
-fn device_depth() -> usize {
-    DEVICE_DEPTH
-}
-
-fn one() -> usize {
-    1
-}
-
-fn yes() -> bool {
-    true
-}
-
-fn name() -> String {
-    "target".to_owned()
-}
-
-fn text<'de, D: Deserializer<'de>, T>(
-    deserializer: D,
-    read: impl FnOnce(&str) -> Result<T, String>,
-) -> Result<T, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    read(&text).map_err(serde::de::Error::custom)
-}
-
-impl<'de> Deserialize<'de> for Listen {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        text(deserializer, |text| {
-            if text == "systemd" {
-                return Ok(Self(Address::Systemd));
-            }
-            if let Some(path) = text.strip_prefix("unix:").filter(|path| path.starts_with('/')) {
-                check_socket(Path::new(path)).map_err(|what| format!("{text:?}: it {what}"))?;
-                return Ok(Self(Address::Unix(PathBuf::from(path))));
-            }
-            let tcp = text.strip_prefix("tcp:").and_then(|tcp| tcp.parse::<SocketAddr>().ok());
-            tcp.map(|tcp| Self(Address::Tcp(tcp))).ok_or_else(|| {
-                format!(
-                    "{text:?} is neither \"unix:\" with an absolute path nor \"tcp:\" with an \
-                     IP address and a port from 0 (any free one) to 65535, such as \
-                     \"tcp:127.0.0.1:10809\", nor \"systemd\""
-                )
-            })
-        })
-    }
-}
-
-impl Default for IdleConfig {
-    fn default() -> Self {
-        Self(Idle::Block)
-    }
-}
-
-/// Spinning for longer is polling.
-const SPIN_MAX: Duration = Duration::from_secs(1);
-
-impl<'de> Deserialize<'de> for IdleConfig {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        text(deserializer, Self::read)
-    }
-}
-
-impl IdleConfig {
-    /// As it is written: `block`, `spin 20 us` or `poll`.
-    ///
-    /// # Errors
-    /// What is allowed.
-    pub fn read(text: &str) -> Result<Self, String> {
-        let span = text.strip_prefix("spin ").and_then(|span| duration(span).ok());
-        match (text, span.filter(|&span| span <= SPIN_MAX)) {
-            ("block", _) => Ok(Self(Idle::Block)),
-            ("poll", _) => Ok(Self(Idle::Poll)),
-            (_, Some(span)) => Ok(Self(Idle::Spin(span))),
-            _ => Err(format!(
-                "{text:?} is not one of \"block\", \"spin 20 us\" (up to 1 s) and \"poll\""
-            )),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Period {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        text(deserializer, |text| match text {
-            "off" => Ok(Self(None)),
-            _ => duration(text)
-                .map(|period| Self(Some(period)))
-                .map_err(|error| format!("{error}; allowed is a time such as \"7 d\", or \"off\"")),
-        })
-    }
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let span: Seconds = text.parse().map_err(|error| format!("{error}"))?;
-    Duration::try_from_secs_f64(span.0).map_err(|_| format!("{text:?} is not a time from 0 on"))
-}
-
-impl TlsConfig {
-    fn paths(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
-        let clients = self.clients.iter().map(|clients| ("clients", clients));
-        [("certificate", &self.certificate), ("key", &self.key)].into_iter().chain(clients)
-    }
-}
-
-impl Config {
-    /// Reads and checks a configuration, without looking at devices.
-    ///
-    /// # Errors
-    /// [`DescriptionError`] with line or key, what was wrong and what is allowed.
-    pub fn from_toml(text: &str) -> Result<Self, DescriptionError> {
-        let config: Self = read_toml(text)?;
-        config.check()?;
-        Ok(config)
-    }
-
-    fn check(&self) -> Result<(), DescriptionError> {
-        require(!self.listen.is_empty(), "listen", "is empty: nobody could connect")?;
-        let listen: Vec<Address> = self.listen.iter().map(|one| one.0.clone()).collect();
-        require(named_twice(&listen).is_none(), "listen", "names an address twice")?;
-        require(!self.exports.is_empty(), "export", "is missing: at least one [[export]]")?;
-        let exports = format!("are {}; allowed are up to {EXPORTS_MAX}", self.exports.len());
-        require(self.exports.len() <= EXPORTS_MAX, "export", exports)?;
-        let reactors = format!("is {}; allowed is 1 to {REACTORS_MAX}", self.reactors);
-        require((1..=REACTORS_MAX).contains(&self.reactors), "reactors", reactors)?;
-        let depth = format!("is {}; allowed is 1 to {DEVICE_DEPTH_MAX}", self.device_depth);
-        require((1..=DEVICE_DEPTH_MAX).contains(&self.device_depth), "device_depth", depth)?;
-        let absolute = |path: &PathBuf| path.is_absolute();
-        check_name(&self.name)?;
-        self.policy.check()?;
-        self.safety.check()?;
-        self.power.check()?;
-        self.service.check()?;
-        let shared = "is an address of listen, too: clients and commands need a socket each";
-        let is_shared =
-            self.listen.iter().any(|one| one.0 == Address::Unix(self.service.socket.clone()));
-        require(!is_shared, "service.socket", shared)?;
-        self.layout().map_err(|error| DescriptionError::Value {
-            key: error.key.to_owned(),
-            message: error.to_string(),
-        })?;
-        self.frequency.iter().try_for_each(|frequency| frequency.check(self.reactors))?;
-        let map = format!("is {}; allowed is 1 MiB to 1 TiB", self.memory.map);
-        let allowed = f64::from(1 << 20)..=f64::from(1 << 20) * f64::from(1 << 20);
-        require(allowed.contains(&self.memory.map.0), "memory.map", map)?;
-        for (key, bytes) in [
-            ("memory.cache", &self.memory.cache),
-            ("memory.write_buffer", &self.memory.write_buffer),
-        ] {
-            let wrong = format!("is {bytes}; allowed is 0 B to 1 TiB");
-            require((0.0..=*allowed.end()).contains(&bytes.0), key, wrong)?;
-        }
-        for (key, path) in self.tls.iter().flat_map(TlsConfig::paths) {
-            require(absolute(path), format!("tls.{key}"), "must be an absolute path")?;
-        }
-        if let Period(Some(period)) = self.scrub.period {
-            let hour = Duration::from_secs(3600);
-            let allowed = "must be from 1 h to 365 d, or \"off\"";
-            require((hour..=8760 * hour).contains(&period), "scrub.period", allowed)?;
-        }
-        let (mut names, mut devices) = (BTreeSet::new(), BTreeSet::new());
-        for (at, export) in self.exports.iter().enumerate() {
-            let key = |name: &str| format!("export[{at}].{name}");
-            let count = format!(
-                "are {}; allowed is one, or two that mirror each other",
-                export.devices.len()
-            );
-            require((1..=2).contains(&export.devices.len()), key("devices"), count)?;
-            for device in &export.devices {
-                let path = device.display();
-                let message = format!("{path} is not an absolute path");
-                require(absolute(device), key("devices"), message)?;
-                let message = format!("{path} is named twice");
-                require(devices.insert(device), key("devices"), message)?;
-            }
-            let message = format!("{:?} is the name of an earlier export", export.name);
-            require(names.insert(&export.name), key("name"), message)?;
-            let length = "must be up to 4096 bytes without NUL";
-            let fits = export.name.len() <= 4096 && !export.name.contains('\0');
-            require(fits, key("name"), length)?;
-        }
-        Ok(())
-    }
-
-    /// How its reactors are grouped.
-    ///
-    /// # Errors
-    /// [`LayoutError`] with the key, and what is allowed.
-    pub fn layout(&self) -> Result<Layout, LayoutError> {
-        let mut layout = Layout::new(self.reactors, self.volume_reactors, self.reactors_min)?;
-        layout.idle_cores_sleep = self.idle.0 != Idle::Poll;
-        Ok(layout)
-    }
-
-    /// The law, and what it governs, in a mode; `path` is that of the configuration.
-    ///
-    /// # Errors
-    /// The key, and what is wrong with it.
-    pub fn law(&self, path: &Path, mode: Mode) -> Result<LawSettings, String> {
-        let PolicyConfig { name, settings, bounds, compare } = self.policy.clone();
-        let layout = self.layout().map_err(|error| format!("{}: {error}", error.key))?;
-        let model = self.power.model.as_deref();
-        let power_model = model.map(|model| power_model(model, path)).transpose()?;
-        let (name, policy) = (self.name.clone(), (name, settings));
-        let frequency = self.frequency.as_ref().map(FrequencyConfig::settings);
-        let price = self.power.price;
-        Ok(LawSettings {
-            name,
-            policy,
-            bounds,
-            mode,
-            compare,
-            safety: self.safety.clone(),
-            layout,
-            frequency,
-            power_model,
-            price,
-        })
-    }
-
-    /// What the target is to do.
-    #[must_use]
-    pub fn settings(&self) -> Settings {
-        let volume = |export: &ExportConfig| Volume {
-            export: export.name.clone(),
-            devices: export.devices.clone(),
-            is_read_only: export.read_only,
-            open: OpenOptions {
-                map_bytes_max: self.memory.map.0 as u64,
-                accept_missing: export.accept_missing,
-                accept_loss: export.accept_loss,
-            },
-        };
-        Settings {
-            volumes: self.exports.iter().map(volume).collect(),
-            listen: self.listen.iter().map(|listen| listen.0.clone()).collect(),
-            reactors: self.reactors,
-            cores: Vec::new(),
-            idle: self.idle.0,
-            pace: Pace { scrub_period: self.scrub.period.0, device_depth: self.device_depth },
-            memory: VolumeMemory {
-                cache_bytes: self.memory.cache.0 as u64,
-                write_buffer_bytes: self.memory.write_buffer.0 as u64,
-            },
-            tls: self.tls.as_ref().map(|tls| {
-                let files = Files {
-                    certificate: tls.certificate.clone(),
-                    key: tls.key.clone(),
-                    clients: tls.clients.clone(),
-                };
-                (files, tls.required)
-            }),
-        }
+/// What the target is to do.
+#[must_use]
+pub fn settings(config: &Config) -> Settings {
+    let volume = |export: &ExportConfig| Volume {
+        export: export.name.clone(),
+        devices: export.devices.clone(),
+        is_read_only: export.read_only,
+        open: OpenOptions {
+            map_bytes_max: config.memory.map.0 as u64,
+            accept_missing: export.accept_missing,
+            accept_loss: export.accept_loss,
+        },
+    };
+    Settings {
+        volumes: config.exports.iter().map(volume).collect(),
+        listen: config.listen.clone(),
+        reactors: config.reactors,
+        cores: Vec::new(),
+        idle: config.idle,
+        pace: Pace { scrub_period: config.scrub.period.0, device_depth: config.device_depth },
+        memory: VolumeMemory {
+            cache_bytes: config.memory.cache.0 as u64,
+            write_buffer_bytes: config.memory.write_buffer.0 as u64,
+        },
+        tls: config.tls.as_ref().map(|tls| {
+            let files = Files {
+                certificate: tls.certificate.clone(),
+                key: tls.key.clone(),
+                clients: tls.clients.clone(),
+            };
+            (files, tls.required)
+        }),
     }
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const WHOLE: &str = r#"
+listen = ["unix:/run/n.sock", "systemd"]
+reactors = 2
+idle = "poll"
+memory = { map = "1 GiB", cache = "64 MiB" }
+scrub = { period = "30 d" }
+tls = { certificate = "/etc/c.pem", key = "/etc/k.pem" }
+safety = { dwell = "2 s" }
+
+[[export]]
+name = "disk"
+devices = ["/dev/sdb", "/dev/sdc"]
+read_only = true
+accept_missing = true
+
+[[export]]
+name = ""
+devices = ["/srv/disk.vol"]
+accept_loss = true
+"#;
+
+    #[test]
+    fn what_a_file_says_is_asked_of_the_server_and_of_the_law() {
+        let config = Config::from_toml(WHOLE).unwrap();
+        let settings = settings(&config);
+        assert_eq!(settings.pace.scrub_period, Some(Duration::from_secs(30 * 86_400)));
+        assert_eq!(settings.memory.cache_bytes, 64 << 20);
+        let (files, is_required) = settings.tls.unwrap();
+        assert!(is_required && files.clients.is_none() && files.key.ends_with("k.pem"));
+        let [first, second] = &settings.volumes[..] else { panic!("two exports") };
+        assert!(first.is_read_only && first.open.accept_missing && !first.open.accept_loss);
+        assert!(!second.is_read_only && second.open.accept_loss);
+        assert_eq!(second.open.map_bytes_max, 1 << 30);
+        let law = law(&config, Path::new("/etc/t.toml"), Mode::Run).unwrap();
+        assert_eq!(law.safety, config.safety);
+        assert!(!law.layout.idle_cores_sleep, "a reactor that polls never sleeps");
+    }
+}

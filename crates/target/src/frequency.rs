@@ -274,15 +274,3 @@ pub fn stay_on(core: u32) -> std::io::Result<()> {
     rustix::thread::sched_setaffinity(None, &set)?;
     Ok(())
 }
-
-/// Cores as a configuration lists them.
-///
-/// # Errors
-/// What is wrong with the list.
-pub fn cores_of(list: &str) -> Result<Cpus, String> {
-    let cores: Cpus = list.parse().map_err(|error| format!("{error}"))?;
-    let most = rustix::thread::CpuSet::MAX_CPU;
-    let is_known = !cores.is_empty() && cores.iter().all(|core| (core as usize) < most);
-    let wrong = || format!("{list:?} is not a list of processors below {most}, such as \"2-5\"");
-    if is_known { Ok(cores) } else { Err(wrong()) }
-}

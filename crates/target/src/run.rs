@@ -1,6 +1,5 @@
 //! The target while it serves: the reactors, and the loop that governs them and shows their status.
 
-use crate::config::SafetyConfig;
 use crate::control_loop::{Books, Governing, Named};
 use crate::frequency::{Frequency, FrequencyError, FrequencySettings, ReactorCores};
 use crate::handle::Handle;
@@ -33,6 +32,7 @@ use wattio_law::Bound;
 use wattio_plant::PowerModel;
 use wattio_service::inbox::{Inbox, Message};
 use wattio_service::{Program, Service, ServiceRequest, ServiceSettings};
+use wattio_target_config::SafetyConfig;
 
 /// How often reactors are asked for what only they know, for the page and for metrics.
 const DETAILS_EVERY: Duration = Duration::from_secs(10);

@@ -7,8 +7,8 @@ use crate::log::{Priority, counted, log, of_export};
 use crate::normal::Offer;
 use crate::open::{Opened, is_wrong_device, open_volume};
 use crate::reactor::link::{self, Link};
-use crate::reactor::{Halt, Idle, Owned, Parts, Reactor, Shared};
-use crate::sockets::{Address, ListenError, Listening};
+use crate::reactor::{Halt, Owned, Parts, Reactor, Shared};
+use crate::sockets::{ListenError, Listening};
 use crate::status::ReactorStatus;
 use crate::tls::{Files, Identity, TlsError};
 use crate::volume::{Pace, VolumeMemory};
@@ -21,6 +21,7 @@ use thiserror::Error;
 use wattio_nbd::{Export, Exports, FastZero};
 use wattio_ring::Doorbell;
 use wattio_service::SocketFile;
+use wattio_target_config::{Address, Idle};
 use wattio_volume::{OpenError, OpenOptions};
 
 /// Why the target cannot serve.

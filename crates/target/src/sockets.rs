@@ -12,6 +12,7 @@ use std::time::Instant;
 use thiserror::Error;
 use wattio_service::SocketFile;
 use wattio_service::arguments::is_bad_path;
+use wattio_target_config::Address;
 
 /// Why nobody can connect.
 #[derive(Debug, Error)]
@@ -62,26 +63,6 @@ impl ListenError {
             Self::Tcp { .. } | Self::Answered(_) => false,
         }
     }
-}
-
-/// Where connections come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
-    /// A UNIX socket.
-    Unix(PathBuf),
-    /// TCP.
-    Tcp(SocketAddr),
-    /// The sockets that systemd passes to the service that they start.
-    Systemd,
-}
-
-/// An address that is named twice: the second time, something would listen there already. Each port 0
-/// is another one.
-#[must_use]
-pub fn named_twice(addresses: &[Address]) -> Option<&Address> {
-    let is_any = |one: &Address| matches!(one, Address::Tcp(tcp) if tcp.port() == 0);
-    let mut all = addresses.iter().enumerate();
-    all.find(|(at, one)| !is_any(one) && addresses[..*at].contains(one)).map(|(_, one)| one)
 }
 
 /// Sockets that are open.

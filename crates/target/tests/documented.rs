@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a page that cannot be read has failed its test")]
 
-use wattio_target::config::Config;
+use wattio_target_config::Config;
 
 const GUIDE: &str = include_str!("../../../docs/target.md");
 const LEAST: &str = "listen = [\"systemd\"]\n[[export]]\nname = \"a\"\ndevices = [\"/a\"]\n";

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use wattio_host::shadow::Mode;
 use wattio_target::check::{CheckError, check};
-use wattio_target::config::Config;
+use wattio_target::config;
 use wattio_target::log::{counted, printable_line};
 use wattio_target::tls::Identity;
+use wattio_target_config::Config;
 use wattio_units::Bytes;
 use wattio_volume::{BLOCK_BYTES, CheckReport, Compression, OpenError, OpenOptions};
 
@@ -161,9 +162,9 @@ impl Check {
 /// Whether certificates, keys, the token, the power model and the socket's group can be used, as at a
 /// start.
 fn check_host(config: &Config, path: &Path) -> Result<(), String> {
-    config.law(path, Mode::Run)?;
+    config::law(config, path, Mode::Run)?;
     config.service.group_id()?;
-    if let Some((files, _)) = &config.settings().tls {
+    if let Some((files, _)) = &config::settings(config).tls {
         Identity::read(files).map_err(|error| format!("tls: {error}"))?;
     }
     of_page(&config.service).check_files().map_err(|error| error.to_string())

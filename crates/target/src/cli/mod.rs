@@ -15,9 +15,9 @@ use wattio_files::read_text;
 use wattio_host::shadow::Mode;
 use wattio_service::arguments::arguments;
 use wattio_service::cli::{complete, say};
-use wattio_target::config::Config;
 use wattio_target::create::CreateError;
 use wattio_target::log::{complain, detail, tell_details};
+use wattio_target_config::Config;
 
 /// A crash-safe block server over NBD.
 ///

@@ -9,10 +9,10 @@ use std::process::ExitCode;
 use wattio_host::shadow::{ComparedStatus, Mode, ShadowStatus};
 use wattio_service::arguments::share;
 use wattio_service::client::ask;
-use wattio_target::config::SOCKET;
 use wattio_target::log::{counted, of_export, printable_line};
 use wattio_target::shown::{Answer, Request, Shown, WattioTarget};
 use wattio_target::status::{ReactorStatus, VolumeStatus};
+use wattio_target_config::SOCKET;
 use wattio_units::Bytes;
 use wattio_volume::{BLOCK_BYTES, Compression};
 

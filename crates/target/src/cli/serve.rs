@@ -18,17 +18,18 @@ use wattio_service::arguments::{address, is_bad_path, whole_number};
 use wattio_service::tls::Files;
 use wattio_service::{ServiceError, ServiceSettings};
 use wattio_target::activation;
-use wattio_target::config::{
-    DEVICE_DEPTH_MAX, EXPORTS_MAX, IdleConfig, REACTORS_MAX, SafetyConfig, ServiceConfig,
-};
+use wattio_target::config;
 use wattio_target::frequency::FrequencyError;
 use wattio_target::log::{printable, printable_line};
 use wattio_target::plant::Layout;
-use wattio_target::reactor::Idle;
 use wattio_target::run::{self, Ended, LawSettings, NoResults, Options};
 use wattio_target::server::{ServerError, Settings, Volume};
-use wattio_target::sockets::{Address, ListenError, named_twice};
-use wattio_target::volume::{DEVICE_DEPTH, Pace, VolumeMemory};
+use wattio_target::sockets::ListenError;
+use wattio_target::volume::{Pace, VolumeMemory};
+use wattio_target_config::{
+    Address, DEVICE_DEPTH, DEVICE_DEPTH_MAX, EXPORTS_MAX, Idle, REACTORS_MAX, SafetyConfig,
+    ServiceConfig, named_twice,
+};
 use wattio_volume::{OpenError, OpenOptions};
 
 /// What help says of shadow mode.
@@ -182,8 +183,8 @@ impl Serve {
         let ServiceConfig { listen, host_names, socket, .. } = config.service.clone();
         let wrong = |error| BadInput(format!("{}: {error}", file.display()));
         Ok(Options {
-            server: config.settings(),
-            law: config.law(file, mode).map_err(wrong)?,
+            server: config::settings(&config),
+            law: config::law(&config, file, mode).map_err(wrong)?,
             service: ServiceSettings {
                 listen: listen.0,
                 host_names,
@@ -398,7 +399,7 @@ fn setting(text: &str) -> Result<(String, wattio_control::Value), String> {
 
 /// What reactors do when nothing is to be done, as clap reads it.
 fn idle(text: &str) -> Result<Idle, String> {
-    IdleConfig::read(text).map(|idle| idle.0)
+    Idle::read(text)
 }
 
 /// With what the page is served, and to whom.

@@ -5,11 +5,11 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use thiserror::Error;
 use wattio_host::groups::Speeds;
 use wattio_host::ledger::with_power;
 use wattio_law::{Action, Budget, DriveAction, GroupLimits, Limits};
 use wattio_plant::PowerModel;
+use wattio_target_config::{GroupsError, check_groups};
 use wattio_units::Hertz;
 
 /// The frequency of cores where no knob turns it: only shares of it count.
@@ -36,33 +36,15 @@ pub struct Layout {
     pub idle_cores_sleep: bool,
 }
 
-/// Why reactors cannot be grouped like that.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("is {count}; allowed is {allowed_min} to {allowed_max}")]
-pub struct LayoutError {
-    /// What is wrong, as configurations call it.
-    pub key: &'static str,
-    count: usize,
-    allowed_min: usize,
-    allowed_max: usize,
-}
-
 impl Layout {
     /// All reactors as one group, of which `reactors_min` always stay; or with the last `volumes`
     /// of them, if any, for volumes alone.
     ///
     /// # Errors
-    /// [`LayoutError`] with the key, and what is allowed.
-    pub fn new(reactors: usize, volumes: usize, reactors_min: usize) -> Result<Self, LayoutError> {
-        let within = |key, count: usize, allowed: std::ops::RangeInclusive<usize>| {
-            let (allowed_min, allowed_max) = (*allowed.start(), *allowed.end());
-            let error = LayoutError { key, count, allowed_min, allowed_max };
-            if allowed.contains(&count) { Ok(()) } else { Err(error) }
-        };
-        within("volume_reactors", volumes, 0..=reactors.saturating_sub(1))?;
+    /// [`GroupsError`] with the key, and what is allowed.
+    pub fn new(reactors: usize, volumes: usize, reactors_min: usize) -> Result<Self, GroupsError> {
+        check_groups(reactors, volumes, reactors_min)?;
         let connections = reactors - volumes;
-        let smallest = if volumes > 0 { connections.min(volumes) } else { reactors };
-        within("reactors_min", reactors_min, 1..=smallest)?;
         let group = |name, reactors| Group { name, reactors, reactors_min: reactors_min as u32 };
         let groups = match volumes {
             0 => vec![group("reactors", 0..reactors)],
@@ -160,20 +142,6 @@ impl Setting {
 mod tests {
     use super::*;
     use wattio_law::{BackgroundAction, GroupAction};
-
-    #[test]
-    fn what_cannot_be_is_told_with_what_can() {
-        for (reactors, volumes, least, says) in [
-            (4, 4, 1, "volume_reactors is 4; allowed is 0 to 3"),
-            (1, 1, 1, "volume_reactors is 1; allowed is 0 to 0"),
-            (4, 0, 5, "reactors_min is 5; allowed is 1 to 4"),
-            (4, 0, 0, "reactors_min is 0; allowed is 1 to 4"),
-            (4, 3, 2, "reactors_min is 2; allowed is 1 to 1"),
-        ] {
-            let error = Layout::new(reactors, volumes, least).unwrap_err();
-            assert_eq!(format!("{} {error}", error.key), says);
-        }
-    }
 
     #[test]
     fn each_reactor_is_in_one_group_and_the_last_are_taken_first() {

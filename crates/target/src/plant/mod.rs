@@ -6,7 +6,7 @@ mod counters;
 mod groups;
 
 pub use counters::{CLASSES, ClassCounters, ReactorCounters, RequestCounters, WorkTime};
-pub use groups::{Group, Layout, LayoutError, Setting};
+pub use groups::{Group, Layout, Setting};
 
 use crate::frequency::Frequency;
 use std::convert::Infallible;

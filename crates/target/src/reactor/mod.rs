@@ -9,7 +9,7 @@ mod shared;
 mod shutdown;
 mod volumes;
 
-pub use parts::{Idle, Listener, Owned, Parts};
+pub use parts::{Listener, Owned, Parts};
 pub use published::{Answered, Published};
 pub use shared::{Halt, Loads, Moves, Order, Shared};
 
@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 use volumes::Volumes;
 use wattio_pages::Recycler;
 use wattio_ring::{Back, Completion, Handle, Ring, Wait};
+use wattio_target_config::Idle;
 use wattio_volume::Backlog;
 
 /// Submissions that a ring takes at once.

@@ -4,19 +4,8 @@ use crate::normal::Offer;
 use crate::status::Opening;
 use crate::volume::{Pace, VolumeMemory};
 use std::os::fd::OwnedFd;
-use std::time::Duration;
+use wattio_target_config::Idle;
 use wattio_volume::Volume;
-
-/// What a reactor does when nothing is to be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Idle {
-    /// It sleeps.
-    Block,
-    /// It looks for work for so long, and then sleeps.
-    Spin(Duration),
-    /// It looks for work for ever.
-    Poll,
-}
 
 /// A volume that a reactor gets.
 #[derive(Debug)]

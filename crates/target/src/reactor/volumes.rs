@@ -158,10 +158,11 @@ mod tests {
     use crate::open::open_volume;
     use crate::server::Volume;
     use crate::token::Token;
-    use crate::volume::{DEVICE_DEPTH, Pace, VolumeMemory};
+    use crate::volume::{Pace, VolumeMemory};
     use std::time::Duration;
     use wattio_pages::Recycler;
     use wattio_ring::Wait;
+    use wattio_target_config::DEVICE_DEPTH;
     use wattio_volume::{Compression, OpenOptions};
 
     /// Takes what the devices have done until the flush has ended; nothing else is begun.

@@ -29,9 +29,6 @@ pub struct Pace {
     pub device_depth: usize,
 }
 
-/// So many where nothing else is said: more than devices take at once.
-pub const DEVICE_DEPTH: usize = 256;
-
 #[derive(Debug)]
 pub(super) struct Background {
     pace: Pace,
@@ -343,6 +340,7 @@ mod tests {
     use std::path::PathBuf;
     use wattio_pages::Recycler;
     use wattio_ring::{Ring, Wait};
+    use wattio_target_config::DEVICE_DEPTH;
     use wattio_volume::{Compression, DeviceRole, OpenOptions};
 
     /// More turns than anything here takes.

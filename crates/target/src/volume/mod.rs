@@ -8,7 +8,7 @@ mod partial;
 mod roles;
 mod stall;
 
-pub use background::{DEVICE_DEPTH, Left, Pace};
+pub use background::{Left, Pace};
 pub use budget::Rates;
 
 use crate::messages::{Answer, Ask, Change, Kind, Tag, ToNormal};

@@ -22,10 +22,9 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use wattio_nbd::Errno;
 use wattio_target::create::{Plan, make};
-use wattio_target::reactor::Idle;
 use wattio_target::server::{Server, Settings, Volume};
-use wattio_target::sockets::Address;
 use wattio_target::volume::{Pace, VolumeMemory};
+use wattio_target_config::{Address, Idle};
 use wattio_volume::{Compression, OpenOptions};
 
 /// Longer than anything takes that a test waits for, on a busy machine too.

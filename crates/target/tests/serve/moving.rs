@@ -10,8 +10,9 @@ use std::time::Duration;
 use wattio_target::handle::Handle;
 use wattio_target::manager::LiveReactors;
 use wattio_target::plant::Layout;
-use wattio_target::reactor::{Idle, Loads, Moves};
+use wattio_target::reactor::{Loads, Moves};
 use wattio_target::server::Server;
+use wattio_target_config::Idle;
 
 const REACTORS: usize = 3;
 const CLIENTS: usize = 4;

@@ -1,6 +1,5 @@
 //! The parts of the configuration about the law, the page, the metrics and the socket.
 
-use crate::frequency::{FrequencySettings, cores_of};
 use serde::{Deserialize, Deserializer};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -114,6 +113,15 @@ fn cores<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cpus, D::Error> {
     super::text(deserializer, cores_of)
 }
 
+/// Cores as a configuration lists them.
+fn cores_of(list: &str) -> Result<Cpus, String> {
+    let cores: Cpus = list.parse().map_err(|error| format!("{error}"))?;
+    let most = rustix::thread::CpuSet::MAX_CPU;
+    let is_known = !cores.is_empty() && cores.iter().all(|core| (core as usize) < most);
+    let wrong = || format!("{list:?} is not a list of processors below {most}, such as \"2-5\"");
+    if is_known { Ok(cores) } else { Err(wrong()) }
+}
+
 fn state() -> PathBuf {
     PathBuf::from("/var/lib/wattio-target/frequency")
 }
@@ -124,10 +132,6 @@ impl FrequencyConfig {
         let count = format!("are {cores} for {reactors} reactors; allowed is one for each");
         require(cores == reactors, "frequency.cores", count)?;
         require(self.state.is_absolute(), "frequency.state", "must be an absolute path")
-    }
-
-    pub(super) fn settings(&self) -> FrequencySettings {
-        FrequencySettings { cores: self.cores.clone(), state: self.state.clone() }
     }
 }
 
