@@ -2,7 +2,7 @@
 //! setting.
 
 use super::choice::Scene;
-use super::onsets::{Onsets, Waking};
+use super::onsets::{Costs, Onsets};
 use super::peaks::Peaks;
 use super::settings::ForesightSettings;
 use wattio_law::{Glimpse, LatencyObservation, Observation};
@@ -314,9 +314,9 @@ impl Load {
         own * self.rate + (1.0 - own) * self.rate_slow.max(0.5 * self.rate)
     }
 
-    /// What a sleep of the drives costs that ends with the next requests: as a rule, and at worst.
-    pub fn waking(&self, drives: u32, wake: Seconds) -> [Waking; 2] {
-        self.onsets.waking(&self.peaks, drives, wake)
+    /// What a sleep of the drives costs that ends with the next requests.
+    pub fn waking(&self, drives: u32, wake: Seconds) -> Costs {
+        self.onsets.waking(&self.peaks, drives, wake, self.quiet_s)
     }
 
     /// Time since the last request, in seconds.

@@ -32,6 +32,19 @@ pub struct Waking {
     pub waited_s: f64,
 }
 
+/// What waking drives up may cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Costs {
+    /// As a rule.
+    pub usual: Waking,
+    /// If silence ends as badly as ever before.
+    pub worst: Waking,
+    /// If it ends worse than ever before: [`WORSE`] times as badly, and less in proportion after a silence
+    /// longer than [`SHORT_S`]. Sleeps of a second are risked over and over for little, one of a
+    /// minute is risked once, for much.
+    pub at_risk: Waking,
+}
+
 impl Waking {
     /// Each of the drives that the `first` requests come to is woken, and those that come while it wakes
     /// up, at `rate` a second, wait for half of that.
@@ -71,18 +84,23 @@ impl Onsets {
         self.most = (self.most * (1.0 - 1.0 / MEMORY)).max(requests);
     }
 
-    /// What a sleep of the drives costs that ends with the next requests: as a rule, and at worst. How many
-    /// come is told by the ends of earlier silences, or by the busiest moments so far, whichever are
-    /// fewer: a silence may end in a moment as busy as any, but where many have ended they tell better.
-    pub fn waking(&self, peaks: &Peaks, drives: u32, wake: Seconds) -> [Waking; 2] {
-        let rates = [peaks.usual(), peaks.at_risk(0.0).unwrap_or(0.0)];
-        let by_rate = rates.map(|rate| Waking::of(rate * ONSET_S, rate, drives, wake));
+    /// What a sleep of the drives costs that ends with the next requests, after a silence of `quiet_s`
+    /// seconds until now. How many come is told by the ends of earlier silences, or by the busiest
+    /// moments so far, whichever are fewer: a silence may end in a moment as busy as any, but where many
+    /// have ended they tell better.
+    pub fn waking(&self, peaks: &Peaks, drives: u32, wake: Seconds, quiet_s: f64) -> Costs {
+        let by_rate = |rate| Waking::of(rate * ONSET_S, rate, drives, wake);
+        let (usual, worst) = (by_rate(peaks.usual()), by_rate(peaks.at_risk(0.0).unwrap_or(0.0)));
         let Some(onset) = self.onset().filter(|_| wake.0 <= ONSET_S) else {
-            return by_rate;
+            return Costs { usual, worst, at_risk: worst };
         };
-        let [usual, most] = [onset.usual, onset.most]
-            .map(|requests| Waking::of(requests, requests / ONSET_S, drives, wake));
-        [usual.or_less(by_rate[0]), most.or_less(by_rate[1])]
+        let of = |requests: f64| Waking::of(requests, requests / ONSET_S, drives, wake);
+        let times = 1.0 + (WORSE - 1.0) * SHORT_S / quiet_s.max(SHORT_S);
+        Costs {
+            usual: of(onset.usual).or_less(usual),
+            worst: of(onset.most).or_less(worst),
+            at_risk: of(onset.most * times).or_less(worst),
+        }
     }
 
     /// By what silences end, once there were enough of them to tell.
@@ -99,6 +117,11 @@ const SILENCE_S: f64 = 0.1;
 const MEMORY: f64 = 200.0;
 /// Ends from which on they tell what the next one is like.
 const TOLD: f64 = 20.0;
+/// How many times the requests of the worst end the next one may have: a recorded database had 3.7 times as
+/// many in one, four seconds before the end of its trace.
+const WORSE: f64 = 4.0;
+/// Silences up to this are short, in seconds.
+const SHORT_S: f64 = 3.0;
 
 #[cfg(test)]
 mod tests {
@@ -162,16 +185,34 @@ mod tests {
         let mut peaks = Peaks::default();
         peaks.learn(50e3, 1.0, 2000.0);
         let waking =
-            |ends, wake_s| after(ends, &[4.0, 0.0, 0.0]).waking(&peaks, 8, Seconds(wake_s));
+            |ends, wake_s| after(ends, &[4.0, 0.0, 0.0]).waking(&peaks, 8, Seconds(wake_s), 60.0);
         let is_near = |seen: Waking, requests: f64, waited_s: f64| {
             (seen.requests - requests).abs() < 1e-6 && (seen.waited_s - waited_s).abs() < 1e-9
         };
-        let [_, at_first] = waking(19, 0.01);
+        let at_first = waking(19, 0.01).at_risk;
         assert!(is_near(at_first, 508.0, 0.01 * (8.0 + 250.0)), "{at_first:?}");
-        for told in waking(20, 0.01) {
+        let told = waking(20, 0.01);
+        for told in [told.usual, told.worst] {
             assert!(is_near(told, 6.0, 0.01 * (4.0 + 1.0)), "{told:?}");
         }
         // Of drives that take longer than an end is counted for they tell nothing.
-        assert!(waking(20, 1.0)[1].requests > 50e3);
+        assert!(waking(20, 1.0).worst.requests > 50e3);
+    }
+
+    /// What came was 3.7 times the worst so far, and more than all of the promise that was left.
+    #[test]
+    fn the_next_end_may_be_worse_than_any_before_it_after_a_short_silence_above_all() {
+        let mut peaks = Peaks::default();
+        peaks.learn(50e3, 1.0, 2000.0);
+        let onsets = after(20, &[4.0, 0.0, 0.0]);
+        let at_risk = |quiet_s| onsets.waking(&peaks, 32, Seconds(0.01), quiet_s).at_risk;
+        for (quiet_s, requests) in [(0.5, 16.0), (3.0, 16.0), (6.0, 10.0), (60.0, 4.6)] {
+            let meanwhile = requests / ONSET_S * 0.01;
+            let told = at_risk(quiet_s).requests;
+            assert!((told - (requests + meanwhile)).abs() < 1e-9, "{quiet_s} s: {told}");
+        }
+        // Never more than in the busiest moment so far.
+        let busy = after(20, &[900.0, 0.0]).waking(&peaks, 32, Seconds(0.01), 0.5);
+        assert_eq!(busy.at_risk, Waking::of(1000.0, 50e3, 32, Seconds(0.01)));
     }
 }

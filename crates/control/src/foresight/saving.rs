@@ -3,7 +3,7 @@
 use super::choice::{Choice, Demand, Features, Menu, Scene, Terms, best};
 use super::guard::{Expected, Guard};
 use super::load::Reaction;
-use super::onsets::Waking;
+use super::onsets::{Costs, Waking};
 use super::price::Account;
 use super::{Foresight, Mode, TRUST_MAX};
 use wattio_law::{Action, DriveAction, GroupAction, Limit, Observation};
@@ -164,10 +164,10 @@ impl Foresight {
         let Some(drives) = self.limits.drives.filter(|_| self.settings.adapt_background) else {
             return false;
         };
-        let [usual, worst] = self.load.waking(drives.count, drives.wake);
+        let Costs { usual, at_risk, .. } = self.load.waking(drives.count, drives.wake);
         // So they stay awake until the first requests have earned a promise.
         let affordable =
-            |account: &Account| account.lost_us(&worst) < account.reserve_us() * RESERVE_AT_ONCE;
+            |account: &Account| account.lost_us(&at_risk) < account.reserve_us() * RESERVE_AT_ONCE;
         let aim = self.aim();
         let worth = |account: &Account| {
             account.price_w(&self.settings, aim) * account.lost_us(&usual) / 1e6
@@ -187,7 +187,7 @@ impl Foresight {
     /// where pauses within a window were short, five bursts cost eleven times what one was to cost.
     fn slept_through(&self) -> f64 {
         let Some(drives) = self.limits.drives else { return f64::INFINITY };
-        let [_, worst] = self.load.waking(drives.count, drives.wake);
+        let worst = self.load.waking(drives.count, drives.wake).worst;
         let one = Waking { requests: 1.0, waited_s: drives.wake.0 };
         let requests = |account: &Account| {
             let paid_us = account.reserve_us() * RESERVE_ASLEEP;
