@@ -26,6 +26,7 @@ from wattio.recording import recorder, sampler
 from wattio.results import catalog, samples
 from wattio.results.catalog import Catalog
 from wattio.results.plan import Plan
+from wattio.results.runs import Run
 from wattio.simulator import native as simulator_module
 
 from cli.test_cli import STUDY, called, result_of
@@ -193,6 +194,23 @@ def test_a_catalog_on_a_full_disk_is_not_called_unusable(
         Catalog(tmp_path / "catalog.sqlite")
     assert str(raised.value) == f"{tmp_path}/catalog.sqlite: cannot be opened: {FULL}"
     assert no_room(raised.value)
+
+
+@pytest.mark.system
+def test_what_is_on_a_full_disk_can_be_read(tmp_path: Path) -> None:
+    """`wattio compare` and `report --out` could not: opening a catalog made a file beside it."""
+    with tiny_disk(tmp_path / "disk", 256) as disk:
+        path = disk / "catalog.sqlite"
+        with Catalog(path) as catalog:
+            catalog.add_runs([Run("load", "small", "native", {})])
+        with contextlib.suppress(OSError), (disk / "fill").open("wb", buffering=0) as fill:
+            while True:
+                fill.write(bytes(4096))
+        with pytest.raises(ResultError, match=FULL):
+            Catalog(path)
+        for _ in range(2):
+            with Catalog(path, reading=True) as catalog:
+                assert catalog.done() == set()
 
 
 @pytest.mark.parametrize(

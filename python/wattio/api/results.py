@@ -48,7 +48,7 @@ class Result:
     @property
     def iterations(self) -> list[Recorded]:
         """Every iteration that is done: its run, seed, verdicts, and metrics by phase."""
-        with Catalog(self._derived / "catalog.sqlite") as catalog:
+        with Catalog(self._derived / "catalog.sqlite", reading=True) as catalog:
             return catalog.iterations()
 
     @property
@@ -135,7 +135,7 @@ def _of_catalog(sql: str) -> Callable[[Result], Table]:
     def read(result: Result) -> Table:
         # By the catalog's own connection: it converts folders of version 0.1, and knows how to
         # read where nothing can be written.
-        with Catalog(result._derived / "catalog.sqlite") as catalog:
+        with Catalog(result._derived / "catalog.sqlite", reading=True) as catalog:
             return Table.of_rows(*catalog.query(sql))
 
     return read

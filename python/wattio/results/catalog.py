@@ -69,14 +69,22 @@ _SETTINGS = TypeAdapter(dict[str, Setting])
 class Catalog:
     """One open catalog; for one thread."""
 
-    def __init__(self, path: Path) -> None:
-        """Open a catalog, or begin one. Raises ResultError if the file is something else."""
+    def __init__(self, path: Path, *, reading: bool = False) -> None:
+        """Open a catalog, or begin one. Raises ResultError if the file is something else.
+
+        For reading only, a full disk is no reason not to: opening a file for more makes the index
+        of its log beside it.
+        """
         self._path = path
         try:
-            self._connection = _connect(path)
+            try:
+                self._connection = _connect(path)
+            except sqlite3.Error as error:
+                if not (reading and no_room(error)):
+                    raise
+                self._connection = _read_only(path)
         except (sqlite3.Error, ValueError) as error:
             if no_room(error):
-                # Opening a catalog makes the index of its log beside it.
                 full = f"{path}: cannot be opened: {os.strerror(errno.ENOSPC)}"
                 raise ResultError(full) from error
             raise ResultError(f"{path}: is not a usable catalog: {error}") from error
@@ -297,7 +305,8 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _read_only(path: Path) -> sqlite3.Connection:
     # Without write access there is no place for the locks and the index of the log.
-    with_log = path.with_name(f"{path.name}-wal").exists()
+    log = path.with_name(f"{path.name}-wal")
+    with_log = log.exists() and log.stat().st_size > 0
     mode = "mode=ro" if with_log else "mode=ro&immutable=1"
     with sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True) as kept:
         connection = sqlite3.connect(":memory:", isolation_level=None)

@@ -152,7 +152,7 @@ class ResultFolder:
 
     def done(self) -> set[str]:
         """Identities of the iterations that are done."""
-        with self.catalog() as catalog:
+        with self.catalog(reading=True) as catalog:
             return catalog.done()
 
     def remaining(self, plan: Plan) -> list[Any]:
@@ -226,22 +226,22 @@ class ResultFolder:
         """The machine, the versions and the plan."""
         return self._json("machine.json", Machine)
 
-    def catalog(self) -> Catalog:
-        """Open the catalog; the caller closes it."""
+    def catalog(self, *, reading: bool = False) -> Catalog:
+        """Open the catalog, for `reading` only or for more; the caller closes it."""
         path = self.path / "catalog.sqlite"
         # One without tables would be given some, and have no result.
         if path.stat().st_size == 0:
             raise ResultError(f"{path}: is not a usable catalog: it is empty")
-        return Catalog(path)
+        return Catalog(path, reading=reading)
 
     def usable(self) -> dict[str, bool]:
         """Of the iterations that are done, by identity, whether means may be taken over them."""
-        with self.catalog() as catalog:
+        with self.catalog(reading=True) as catalog:
             return catalog.usable()
 
     def iterations(self) -> list[Recorded]:
         """Every iteration that is done."""
-        with self.catalog() as catalog:
+        with self.catalog(reading=True) as catalog:
             return catalog.iterations()
 
     def _read(self, name: str) -> str:

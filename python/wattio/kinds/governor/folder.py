@@ -189,7 +189,7 @@ class GovernorFolder:
         if not path.is_file():
             message = "no metrics derived yet; run `wattio report` first"
             raise ResultError(f"{self.path}: has no catalog.sqlite: {message}")
-        with Catalog(path) as catalog:
+        with Catalog(path, reading=True) as catalog:
             found = catalog.iterations()
             if len(found) != 1:
                 raise ResultError(f"{path}: holds {len(found)} iterations, not one")
