@@ -268,6 +268,9 @@ pub enum Others {
     Nothing,
     /// So many cores' worth of work on those that each group has left. It is in no group's use.
     OnLeft(Vec<f64>),
+    /// The same where the server itself tells how busy a group is: then what others do is in no
+    /// group's use on any core, but a core that they use is not idle.
+    UncountedOnLeft(Vec<f64>),
     /// So many cores' worth on all cores of each group, which has left none yet: taken to be spread
     /// evenly, and to stay where it is (an estimate). It is in the groups' use.
     OnAll(Vec<f64>),
@@ -289,6 +292,7 @@ impl Others {
         let (kept, uncounted) = match self {
             Self::Nothing => (0.0, 0.0),
             Self::OnLeft(work) => (of(work), of(work)),
+            Self::UncountedOnLeft(work) => (of(work), 0.0),
             Self::OnAll(work) => ((1.0 - cores / most.max(1.0)).max(0.0) * of(work), 0.0),
         };
         InUse {
@@ -343,6 +347,22 @@ mod tests {
         let groups = Groups { here: &few, full: &busy, others: &Others::OnLeft(vec![7.0]) };
         let power = ledger().window(Seconds(1.0), 1e3, Some(groups), None);
         assert!((power.estimated_full_speed_w.unwrap() - power.estimated_w.unwrap()).abs() < 1e-9);
+    }
+
+    /// Where a server tells its own use, others are in no window at full speed. They were in those with
+    /// fewer cores: governing by turns seemed to draw what others drew.
+    #[test]
+    fn others_that_full_speed_does_not_count_are_not_what_leaving_a_core_costs() {
+        let (few, all) = ([group(1, 0.2, 3e9)], [group(2, 0.1, 3e9)]);
+        let estimated_w = |here: &[GroupObservation], others: Others| {
+            let groups = Groups { others: &others, ..alone(here, &all) };
+            ledger().window(Seconds(1.0), 1e3, Some(groups), None).estimated_w.unwrap()
+        };
+        let full_w = estimated_w(&all, Others::UncountedOnLeft(vec![0.0]));
+        let busy_w = estimated_w(&few, Others::UncountedOnLeft(vec![1.0]));
+        assert!((busy_w - full_w).abs() < 1e-9, "{busy_w} W beside others, {full_w} W before");
+        assert!(estimated_w(&few, Others::UncountedOnLeft(vec![0.0])) < full_w);
+        assert!(estimated_w(&few, Others::OnLeft(vec![1.0])) > full_w);
     }
 
     /// Shadow mode took cores for idle that would be left to others who keep them busy.

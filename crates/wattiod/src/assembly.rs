@@ -16,6 +16,7 @@ use wattio_host::guards::{FileCheck, MdArrays, PowerLimits};
 use wattio_host::knobs::{KnobConfig, KnobOpenError, drive_sleep, limited, turbo};
 use wattio_host::ledger::{self, Ledger, with_power};
 use wattio_host::shadow::{Compared, Shadow, SharedFitter};
+use wattio_host::sources::CpuConfig;
 use wattio_host::sources::cores_left::CoresLeft;
 use wattio_host::sources::power::MeterConfig;
 use wattio_host::sources::queued;
@@ -352,7 +353,10 @@ impl<'a> Opened<'a> {
         };
         let meter_name = power.as_ref().map(|power| power.name().to_owned());
         let beside = match model {
-            Some(_) => beside(&config.knobs, host.mode, &host.groups_of(groups), root),
+            Some(_) => {
+                let is_counted = matches!(application.cpu, CpuConfig::ProcStat(_));
+                beside(&config.knobs, host.mode, &host.groups_of(groups), is_counted, root)
+            }
             None => Beside::Nobody,
         };
         Ok(Self {
@@ -440,7 +444,13 @@ impl<'a> Opened<'a> {
 
 /// Who may be busy on cores that these groups leave, or would, without being theirs: only where they are
 /// left to others, and not taken off.
-fn beside(knobs: &[KnobConfig], mode: Mode, groups: &[Group], root: &Root) -> Beside {
+fn beside(
+    knobs: &[KnobConfig],
+    mode: Mode,
+    groups: &[Group],
+    is_counted: bool,
+    root: &Root,
+) -> Beside {
     let has = |name: &str| knobs.iter().any(|knob| knob.name() == name);
     if !LEAVING_KNOBS.iter().any(|name| has(name)) {
         return Beside::Nobody;
@@ -448,7 +458,7 @@ fn beside(knobs: &[KnobConfig], mode: Mode, groups: &[Group], root: &Root) -> Be
     match mode {
         Mode::Run => {
             let cores = groups.iter().map(|group| group.order.clone()).collect();
-            Beside::Left(CoresLeft::new(cores, root))
+            Beside::Left { cores: CoresLeft::new(cores, root), is_counted }
         }
         Mode::Observe if has("cpu.online") => Beside::Nobody,
         Mode::Observe => {

@@ -33,7 +33,12 @@ pub enum Beside {
     /// They do nothing there.
     Nobody,
     /// On cores that groups have left.
-    Left(CoresLeft),
+    Left {
+        /// Those cores.
+        cores: CoresLeft,
+        /// Whether a group's utilisation counts what others do on the cores that it has.
+        is_counted: bool,
+    },
     /// Beside groups that have all their cores, of which they would leave some.
     Before(WorkBeside),
 }
@@ -405,9 +410,10 @@ impl Application {
     fn others(&mut self, step: &Stepped) -> Option<Others> {
         let others = match &mut self.parts.beside {
             Beside::Nobody => Ok(Others::Nothing),
-            Beside::Left(left) => {
+            Beside::Left { cores, is_counted } => {
                 let stayed: Vec<u32> = step.truth.groups.iter().map(|group| group.cores).collect();
-                left.busy(&stayed).map(Others::OnLeft)
+                let others = if *is_counted { Others::OnLeft } else { Others::UncountedOnLeft };
+                cores.busy(&stayed).map(others)
             }
             Beside::Before(work) => work.busy(step.dt).map(Others::OnAll),
         };
