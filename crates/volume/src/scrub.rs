@@ -327,13 +327,16 @@ impl Volume {
     ) {
         let good = |copy: &&Copy| Chunk::block(copy, at).is_some_and(&is_good);
         let bad = chunk.copies.iter().filter(|copy| !good(copy));
-        let bad = bad.fold(0, |bits, copy| bits | 1 << copy.device);
+        let bad = bad.fold(0_u8, |bits, copy| bits | 1 << copy.device);
         if bad == 0 {
             return;
         }
         let source = chunk.copies.iter().find(good);
         match source.and_then(|copy| copy.blocks[at as usize].as_ref()) {
-            Some(part) => self.repair(place, part, bad),
+            Some(part) => {
+                self.counters.damaged_blocks += u64::from(bad.count_ones());
+                self.repair(place, part, bad);
+            }
             None if matters => {
                 self.scrub.found += 1;
                 self.counters.damaged_blocks += 1;

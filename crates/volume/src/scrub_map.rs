@@ -70,7 +70,9 @@ impl Volume {
             if bad > 0 {
                 self.map.damaged(page, area);
                 self.scrub.map.is_damaged = true;
-                self.counters.repaired_blocks += if is_quiet { bad } else { 0 };
+                let counted = if is_quiet { bad } else { 0 };
+                self.counters.damaged_blocks += counted;
+                self.counters.repaired_blocks += counted;
             }
         }
         self.scrub.map.at = (area, first + u64::from(chunk.blocks));

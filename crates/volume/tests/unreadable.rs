@@ -203,6 +203,7 @@ fn the_scrub_repairs_each_block_from_the_device_that_can_read_it() {
     world.scrub();
     world.flush_now();
     assert_eq!((world.volume.scrub_tours(), world.volume.counters().repaired_blocks), ((1, 0), 31));
+    assert_eq!(world.volume.counters().damaged_blocks, 31, "what was repaired had been damaged");
     world.disks[0].kill();
     assert_eq!(damaged(&mut world, 10..40), [0; 0]);
 }

@@ -255,9 +255,10 @@ fn of_volume(volume: &VolumeStatus) -> String {
     if let Some(progress) = volume.scrub_progress {
         let _ = writeln!(text, "    scrub: {:.0} % read", 100.0 * progress);
     }
-    if volume.damaged_blocks > 0 {
-        let (damaged, repaired) = (volume.damaged_blocks, volume.repaired_blocks);
-        let _ = writeln!(text, "    {damaged} damaged blocks were found, {repaired} repaired");
+    if volume.damaged_blocks > 0 || volume.repaired_blocks > 0 {
+        let found = counted(volume.damaged_blocks, "damaged block");
+        let repaired = volume.repaired_blocks;
+        let _ = writeln!(text, "    found since the start: {found}; repaired: {repaired}");
     }
     text
 }
@@ -363,6 +364,17 @@ mod tests {
         };
         assert!(of(4096, 100 << 10).contains(": 4 KiB of 100 KiB, "), "{}", of(4096, 100 << 10));
         assert!(of(5_300_000, 16 << 20).contains(": 5 MiB of 16 MiB, "));
+    }
+
+    /// What the scrub had repaired was not shown.
+    #[test]
+    fn damage_is_shown_whoever_found_it() {
+        let of = |damaged_blocks, repaired_blocks| {
+            of_volume(&VolumeStatus { damaged_blocks, repaired_blocks, ..VolumeStatus::default() })
+        };
+        assert!(!of(0, 0).contains("damaged"), "{}", of(0, 0));
+        assert!(of(1, 0).contains("    found since the start: 1 damaged block; repaired: 0\n"));
+        assert!(of(0, 31).contains("    found since the start: 0 damaged blocks; repaired: 31\n"));
     }
 
     #[test]

@@ -12,11 +12,13 @@ pub(super) struct Logged {
     refusal: bool,
     /// What so many tours of the scrub have found.
     tours: u64,
+    /// So many blocks that were repaired.
+    repaired: u64,
 }
 
 impl VolumeLane {
-    /// Logs that a volume cannot be written any more, that it is full, and of damage that a tour of
-    /// the scrub could not repair.
+    /// Logs that a volume cannot be written any more, that it is full, and, with each tour of the
+    /// scrub, damage that was repaired since the last one and damage that it could not repair.
     pub fn log_faults(&mut self, export: &str) {
         if !self.logged.failure
             && let Some(why) = self.volume.failure()
@@ -34,11 +36,21 @@ impl VolumeLane {
         // The count is of the last tour, and begins anew with the next one.
         if self.logged.tours != tours && self.volume.scrub_progress().is_none() {
             self.logged.tours = tours;
-            if let Some(what) = unrepaired_blocks(unrepaired) {
+            let repaired = self.volume.counters().repaired_blocks;
+            let since =
+                repaired.saturating_sub(std::mem::replace(&mut self.logged.repaired, repaired));
+            let found = [repaired_blocks(since), unrepaired_blocks(unrepaired)];
+            for what in found.into_iter().flatten() {
                 log(Priority::Warning, &format!("{}: {what}", of_export(export)));
             }
         }
     }
+}
+
+/// What is told of so many blocks that were repaired until a tour of the scrub ended.
+fn repaired_blocks(count: u64) -> Option<String> {
+    let (blocks, were) = (counted(count, "damaged block"), if count == 1 { "was" } else { "were" });
+    (count > 0).then(|| format!("{blocks} {were} found and repaired"))
 }
 
 /// What a tour of the scrub that could not repair so many blocks has to tell.
@@ -52,8 +64,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_damage_that_is_left_is_told() {
-        assert_eq!(unrepaired_blocks(0), None);
+    fn only_damage_is_told() {
+        assert_eq!((unrepaired_blocks(0), repaired_blocks(0)), (None, None));
+        assert!(repaired_blocks(1).unwrap().starts_with("1 damaged block was found"));
+        assert!(repaired_blocks(124).unwrap().starts_with("124 damaged blocks were found"));
         for (count, says) in [(1, "found 1 damaged block that"), (2, "found 2 damaged blocks that")]
         {
             let told = unrepaired_blocks(count).unwrap();
