@@ -92,11 +92,12 @@ pub enum NoModel {
 }
 
 impl NoModel {
-    /// What would help to get a model.
+    /// What would help to get a model. A server that measures its `own` latency has no other source to
+    /// choose.
     #[must_use]
-    pub fn help(&self) -> String {
+    pub fn help(&self, own: bool) -> String {
         match self {
-            Self::TooFew { have: 0, .. } => {
+            Self::TooFew { have: 0, .. } if !own => {
                 "wait; if there were requests, is it the right metric, the right device?".to_owned()
             }
             Self::TooFew { .. } => "wait, or observe when there are more requests".to_owned(),
@@ -109,9 +110,10 @@ impl NoModel {
                 busy * 100.0
             ),
             Self::Poor { .. } => {
-                "the load does not explain the latency: observe longer, over more \
-                 and less load, or take a source that is nearer to the client"
-                    .to_owned()
+                let longer = "the load does not explain the latency: observe longer, over more and \
+                              less load";
+                let nearer = ", or take a source that is nearer to the client";
+                format!("{longer}{}", if own { "" } else { nearer })
             }
         }
     }
@@ -401,13 +403,31 @@ mod tests {
                 .collect();
             HostModel::fit(&windows, 0.05).unwrap_err()
         };
-        let busy = busy_at(0.9).help();
+        let busy = busy_at(0.9).help(false);
         assert!(busy.contains("busy for 90 % of the time") && busy.contains("quieter"), "{busy}");
-        assert!(busy_at(0.3).help().contains("does not explain"), "{:?}", busy_at(0.3));
-        assert!(busy_at(1.0).help().contains("quieter"), "{:?}", busy_at(1.0));
-        let few = |have| NoModel::TooFew { have, need: WINDOWS_MIN }.help();
+        assert!(busy_at(0.3).help(false).contains("does not explain"), "{:?}", busy_at(0.3));
+        assert!(busy_at(1.0).help(false).contains("quieter"), "{:?}", busy_at(1.0));
+        let few = |have| NoModel::TooFew { have, need: WINDOWS_MIN }.help(false);
         assert!(few(0).contains("the right device"), "{}", few(0));
         assert!(few(1).contains("wait"), "{}", few(1));
+    }
+
+    /// `wattio-target observe` advised to take another source, and asked for the right device.
+    #[test]
+    fn a_server_that_measures_itself_is_not_told_to_choose_a_source() {
+        let poor =
+            NoModel::Poor { error_median: 0.5, allowed: 0.15, windows: 8, fitted: 32, busy: 0.1 };
+        for (why, says) in [
+            (NoModel::TooFew { have: 0, need: WINDOWS_MIN }, "wait, or observe when"),
+            (poor, "over more and less load"),
+        ] {
+            let help = why.help(true);
+            assert!(help.contains(says), "{help}");
+            assert!(
+                !["source", "metric", "device"].iter().any(|word| help.contains(word)),
+                "{help}"
+            );
+        }
     }
 
     proptest! {

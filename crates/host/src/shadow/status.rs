@@ -21,9 +21,9 @@ pub struct ShadowStatus {
 }
 
 impl ShadowStatus {
-    /// How good a host's model is.
+    /// How good the model is of a host, or of a server that measures its `own` latency.
     #[must_use]
-    pub fn of(fitter: &Fitter) -> Self {
+    pub fn of(fitter: &Fitter, own: bool) -> Self {
         match fitter.model() {
             Ok(model) => Self {
                 fitted: true,
@@ -44,7 +44,7 @@ impl ShadowStatus {
                     },
                     _ => Self::default(),
                 };
-                Self { why: Some(format!("{why}; {}", why.help())), ..poor }
+                Self { why: Some(format!("{why}; {}", why.help(own))), ..poor }
             }
         }
     }
@@ -139,7 +139,7 @@ mod tests {
             };
             fitter.learn(&truth, Seconds(0.5));
         }
-        ShadowStatus::of(&fitter)
+        ShadowStatus::of(&fitter, false)
     }
 
     /// It said "the fitted model is off by 56283 %", and not that the cores were busy all the time.

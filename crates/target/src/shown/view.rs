@@ -17,7 +17,7 @@ impl<R: Reactors> Governing<R> {
         let all = plant.layout().setting(&driver.limits().full_speed());
         let requests = &plant.totals().requests;
         let is_shadow = self.books.mode == Mode::Observe;
-        let shadow = is_shadow.then(|| ShadowStatus::of(&self.books.fitter.get()));
+        let shadow = is_shadow.then(|| ShadowStatus::of(&self.books.fitter.get(), true));
         Shown {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             mode: self.books.mode.name().to_owned(),

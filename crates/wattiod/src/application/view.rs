@@ -35,7 +35,8 @@ impl Application {
             groups: self.group_status(),
             background_pace: last.map_or(1.0, |step| step.background_share),
             power: self.power_status(),
-            shadow: (parts.mode == Mode::Observe).then(|| ShadowStatus::of(&parts.fitter.get())),
+            shadow: (parts.mode == Mode::Observe)
+                .then(|| ShadowStatus::of(&parts.fitter.get(), false)),
             compared: parts.compared.as_ref().map(Compared::status),
             alternation: self.alternation.as_ref().map(Alternation::status),
             followers: parts.governor.followers(),
@@ -95,7 +96,7 @@ impl Application {
     fn power_status(&self) -> PowerStatus {
         let foreign = self.parts.governor.account().foreign;
         let why = match self.parts.mode {
-            Mode::Observe => ShadowStatus::of(&self.parts.fitter.get()).why,
+            Mode::Observe => ShadowStatus::of(&self.parts.fitter.get(), false).why,
             Mode::Run => (foreign > 0)
                 .then(|| format!("somebody else changed {foreign} of the places that were set")),
         };
