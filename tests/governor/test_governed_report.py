@@ -227,6 +227,22 @@ def test_few_windows_make_a_page_too(tmp_path: Path, count: int) -> None:
     assert ("The numbers below must not be used." in text) == (count == 0)
 
 
+def test_what_a_coarse_source_cannot_tell_from_none_is_not_said_to_be_none(tmp_path: Path) -> None:
+    """A log of whole milliseconds without any had a mean of 0.500 µs, "measured"."""
+    rows = fake.windows(70)
+    for row in rows:
+        row["latency_us_mean"] = row["latency_us_p99"] = 0.5 if row["requests"] else None
+        row["histogram"] = [[1.0, row["requests"]]] if row["requests"] else None
+    status = fake.summary(70)
+    status["latency"]["latency_us_resolution"] = 1000.0
+    path = fake.write(tmp_path / "r", rows, status=status)
+    text = re.sub(r"<[^>]+>|\s", " ", make(path).read_text(encoding="utf-8"))
+    text = re.sub(r" +", " ", text.replace("&#160;", " "))
+    assert "mean latency &lt; 1.00 ms measured, in steps of 1.00 ms" in text
+    assert "99th percentile &lt; 1.00 ms measured, in steps of 1.00 ms; upper edge" in text
+    assert "0.500" not in text
+
+
 def test_nothing_known_but_the_time_makes_a_page_too(tmp_path: Path) -> None:
     keys = ("utc_ns", "monotonic_ns", "dt_s", "cores")
     rows = [{key: row[key] for key in keys} for row in fake.windows(70)]

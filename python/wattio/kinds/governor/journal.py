@@ -127,9 +127,11 @@ class Machine(Line):
 
 
 class Latency(Line):
-    """Of the daemon's status: where latency comes from, and the tolerance of the bound."""
+    """Of the daemon's status: where latency comes from, the least that it can tell from none if
+    that is more than a microsecond, and the tolerance of the bound."""
 
     source: str = ""
+    latency_us_resolution: Amount | None = None
     tolerance: Amount | None = None
 
 

@@ -163,13 +163,15 @@ def _of_latency(found: Governed) -> list[tuple[str, str, str]]:
     broken = f"{count(found.get('violations'))} of {count(bounded)}" if bounded else ""
     against = f"{kind}; against the baseline learned at full speed"
     longer = "" if loss is None else percent(loss, 1)
-    bucket = "measured; upper edge of its bucket"
+    step_us = _step_us(found)
+    measured = f"measured, in steps of {quantity(step_us, 'us')}" if step_us else "measured"
+    bucket = f"{measured}; upper edge of its bucket"
     return [
         ("requests", count(found.get("requests")), "counted"),
-        ("mean latency", _of(found, "latency_us_mean", "us"), "measured"),
-        ("99th percentile", _of(found, "latency_us_p99", "us"), bucket),
-        ("99.9th percentile", _of(found, "latency_us_p999", "us"), bucket),
-        ("99.99th percentile", _of(found, "latency_us_p9999", "us"), bucket),
+        ("mean latency", _told(found, "latency_us_mean"), measured),
+        ("99th percentile", _told(found, "latency_us_p99"), bucket),
+        ("99.9th percentile", _told(found, "latency_us_p999"), bucket),
+        ("99.99th percentile", _told(found, "latency_us_p9999"), bucket),
         ("latency above full speed, while saving", longer, against),
         *(
             [
@@ -202,6 +204,20 @@ def _of_law(found: Governed) -> list[tuple[str, str, str]]:
 
 
 _BY = "estimate, power model"
+
+
+def _step_us(found: Governed) -> float | None:
+    """In what steps a source tells latency that has no finer ones: logs have whole milliseconds."""
+    told_us = found.summary.latency.latency_us_resolution if found.summary else None
+    return told_us if told_us is not None and told_us > 1 else None
+
+
+def _told(found: Governed, name: str) -> str:
+    """A latency; one that the source cannot tell from none is not said to be none."""
+    value_us, step_us = found.get(name), _step_us(found)
+    if value_us is not None and step_us is not None and value_us <= 1:
+        return f"< {quantity(step_us, 'us')}"
+    return _of(found, name, "us")
 
 
 def _of(found: Governed, name: str, unit: str) -> str:
