@@ -109,6 +109,13 @@ def test_run_mode_says_what_was(tmp_path: Path) -> None:
     [
         ({"shadow": {"fitted": False, "why": "only one load level so far."}}, "only one load"),
         ({"shadow": None, "power": {"no_estimate": "no power model"}}, "no power model"),
+        (
+            {
+                "shadow": {"fitted": False, "why": "the host is saturated"},
+                "power": {"no_estimate": 'group "web" has nothing to set'},
+            },
+            'group "web" has nothing to set',
+        ),
     ],
 )
 def test_no_estimate_says_why(tmp_path: Path, status: dict[str, Any], why: str) -> None:

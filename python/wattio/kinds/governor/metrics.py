@@ -277,7 +277,8 @@ def _warnings(
     if summary is None:
         return [*found, "NO_SUMMARY: the daemon ended before it wrote its first summary"]
     if summary.shadow is not None and not summary.shadow.fitted:
-        why = (summary.shadow.why or "no model of this host").rstrip(". ")
+        told = summary.power.no_estimate or summary.shadow.why or "no model of this host"
+        why = told.rstrip(". ")
         found.append(f"NO_ESTIMATE: the saving is unknown: {why}")
     counts = summary.counts
     if counts.knob_failures:

@@ -116,7 +116,7 @@ def why_no_estimate(found: Governed) -> str:
         return "the daemon ended before it wrote a summary"
     shadow = summary.shadow
     unfitted = shadow.why if shadow is not None and not shadow.fitted else None
-    why = unfitted or summary.power.no_estimate
+    why = summary.power.no_estimate or unfitted
     return why.rstrip(". ") if why else "no window has one"
 
 
