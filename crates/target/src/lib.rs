@@ -12,6 +12,7 @@ pub mod config;
 pub mod control_loop;
 pub mod create;
 pub mod device;
+pub mod exposure;
 pub mod frequency;
 pub mod handle;
 pub mod latency;

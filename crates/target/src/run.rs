@@ -1,6 +1,7 @@
 //! The target while it serves: the reactors, and the loop that governs them and shows their status.
 
 use crate::control_loop::{Books, Governing, Named};
+use crate::exposure::warnings;
 use crate::frequency::{Frequency, FrequencyError, FrequencySettings, ReactorCores};
 use crate::handle::Handle;
 use crate::log::{Priority, log};
@@ -108,6 +109,13 @@ pub fn run(options: &Options, passed: Vec<Listener>) -> Result<Ended> {
     let clock = HostClock::start();
     // Before there are threads, which would have signals end the process.
     let inbox = Inbox::open()?;
+    // The unit makes that of the default; without it, as by hand, nobody did.
+    if let Some(folder) = options.service.socket.as_ref().and_then(|socket| socket.parent())
+        && !options.config.0.as_os_str().is_empty()
+    {
+        // If this fails, opening the socket reports it.
+        let _ = std::fs::create_dir_all(folder);
+    }
     // What cannot be opened is said before a volume is touched.
     let service = Service::open::<WattioTarget>(options.service.clone())?;
     let listening = Listening::open(&options.server.listen, passed)?;
@@ -131,6 +139,10 @@ pub fn run(options: &Options, passed: Vec<Listener>) -> Result<Ended> {
     if let Some(address) = service.http_address() {
         let scheme = if options.service.tls.is_some() { "https" } else { "http" };
         log(Priority::Info, &format!("page and metrics on {scheme}://{address}/"));
+    }
+    let Settings { listen, tls, .. } = &options.server;
+    for message in warnings(listen, tls.as_ref(), &options.service, service.http_address()) {
+        log(Priority::Warning, &message);
     }
     inbox.forward(requested)?;
     let serving = Serving::begin(server, &inbox)?;
