@@ -38,6 +38,10 @@ use wattio_target_config::SafetyConfig;
 /// How often reactors are asked for what only they know, for the page and for metrics.
 const DETAILS_EVERY: Duration = Duration::from_secs(10);
 
+/// Signals that come within this time ask for one stop: `timeout` signals its child and then its whole
+/// group, as others do.
+const ONE_STOP: Duration = Duration::from_secs(1);
+
 /// The law, and what it governs.
 #[derive(Clone, Debug)]
 pub struct LawSettings {
@@ -193,15 +197,17 @@ pub fn run(options: &Options, passed: Vec<Listener>) -> Result<Ended> {
     Ok(Ended { shown, folder, failure: ended.err() })
 }
 
-/// Answers what is under way and closes the volumes; a second signal ends the process at once.
+/// Answers what is under way and closes the volumes; another signal later ends the process at once.
 fn end(serving: Serving, handle: &Handle, inbox: &Inbox<WattioTarget>) -> Result<(), ServerError> {
+    let asked = Instant::now();
     if !serving.has_ended() {
         log(Priority::Info, "requests under way are answered, then volumes are closed");
         let _ = sd_notify::notify(&[NotifyState::Stopping]);
         handle.stop();
     }
     while !serving.has_ended() {
-        if matches!(inbox.wait(Duration::MAX), Some(Message::Stop)) && !serving.has_ended() {
+        let is_stop = matches!(inbox.wait(Duration::MAX), Some(Message::Stop));
+        if is_stop && asked.elapsed() > ONE_STOP && !serving.has_ended() {
             log(Priority::Warning, "ended at once; volumes are recovered when opened");
             std::process::exit(1);
         }

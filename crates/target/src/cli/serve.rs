@@ -53,8 +53,8 @@ Examples:
   wattio-target serve --export a.vol --unix /run/n.sock --reactors 4 --policy pacer --set plf=0.2 \
       --page 127.0.0.1:9289
 
-SIGTERM or SIGINT stops it: requests in flight are answered and volumes closed. A second signal stops
-it at once; even then, nothing that was flushed is lost.")]
+SIGTERM or SIGINT stops it: requests in flight are answered and volumes closed. Another signal,
+more than a second later, stops it at once; even then, nothing that was flushed is lost.")]
 pub struct Serve {
     /// The configuration; without it, options say what to serve.
     #[arg(conflicts_with_all = [

@@ -7,6 +7,7 @@ use crate::process::Target;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::HashMap;
+use std::time::Duration;
 
 const BLOCK: usize = 4096;
 const BLOCKS: usize = 12_000;
@@ -161,6 +162,20 @@ fn look(target: &Target, model: &mut Model) -> usize {
         }
     }
     lost
+}
+
+/// `timeout` signals its child and then its group: the volume was not closed, and what nobody had
+/// flushed could be lost.
+#[test]
+fn signals_that_come_at_once_are_one_stop() {
+    let mut target = Target::start("64MiB", 1);
+    let mut client = Client::connect(&target.socket(), "").unwrap();
+    let bytes = vec![7; 1 << 20];
+    for at in 0..40 {
+        assert_eq!(client.write_at(at << 20, &bytes, 0).unwrap(), 0);
+    }
+    target.stop_for(Duration::from_millis(300));
+    target.check();
 }
 
 #[test]

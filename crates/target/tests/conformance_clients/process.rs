@@ -106,9 +106,20 @@ impl Target {
 
     /// As SIGTERM; the target has to end well.
     pub fn stop(&mut self) {
+        self.stop_for(Duration::ZERO);
+    }
+
+    /// As SIGTERM, again and again for so long.
+    pub fn stop_for(&mut self, span: Duration) {
         let mut child = self.process.take().unwrap();
-        let asked = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
-        assert!(asked.unwrap().success());
+        let begun = Instant::now();
+        loop {
+            let asked = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+            assert!(asked.unwrap().success());
+            if begun.elapsed() >= span {
+                break;
+            }
+        }
         assert!(child.wait().unwrap().success());
     }
 
