@@ -83,6 +83,9 @@ impl Identity {
                 builder.with_client_cert_verifier(verifier)
             }
         };
+        if is_open(&files.key) {
+            return Err(TlsError::Open(files.key.clone()));
+        }
         let key = read(&files.key)?;
         let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| match error {
             pem::Error::NoItemsFound => refused(&files.key, &"holds no private key in PEM"),
@@ -101,6 +104,12 @@ impl Identity {
     pub fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.0)
     }
+}
+
+/// Whether every user of this host may read a file.
+fn is_open(path: &Path) -> bool {
+    let mode = std::fs::metadata(path).map(|file| file.permissions().mode());
+    mode.is_ok_and(|mode| mode & 0o004 != 0)
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
@@ -122,14 +131,5 @@ pub(crate) type PageIdentity = Reloaded<Identity, TlsError>;
 /// Reads the files of a page.
 pub(crate) fn of_page(files: Files) -> Result<PageIdentity, TlsError> {
     let named = vec![files.certificate.clone(), files.key.clone()];
-    Reloaded::new(named, move || {
-        let is_open = |path: &Path| {
-            let mode = std::fs::metadata(path).map(|file| file.permissions().mode());
-            mode.is_ok_and(|mode| mode & 0o004 != 0)
-        };
-        if is_open(&files.key) {
-            return Err(TlsError::Open(files.key.clone()));
-        }
-        Identity::read(&files)
-    })
+    Reloaded::new(named, move || Identity::read(&files))
 }

@@ -1,9 +1,9 @@
 //! Who else can reach what is served: told at the start, as nobody is asked for a name.
 
-use crate::sockets::Address;
 use crate::tls::Files;
 use std::net::SocketAddr;
 use wattio_service::ServiceSettings;
+use wattio_target_config::Address;
 
 fn is_local(address: &SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()

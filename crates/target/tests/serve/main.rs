@@ -106,7 +106,7 @@ impl Target {
             idle: Idle::Block,
             pace: Pace { scrub_period: None, device_depth: 3 },
             memory: VolumeMemory { cache_bytes: MIB, write_buffer_bytes: MIB },
-            tls: Some((tls::files(), true)),
+            tls: Some((tls::files(folder.path()), true)),
         };
         let server = Some(Server::start(&settings).unwrap());
         Some(Self { folder, server, settings })

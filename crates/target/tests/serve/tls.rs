@@ -6,9 +6,11 @@ use crate::{MIB, Target, pattern};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use std::fs::Permissions;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wattio_nbd::Header;
 use wattio_target::tls::{Files, Identity};
@@ -17,8 +19,15 @@ fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/serve/tls").join(name)
 }
 
-pub fn files() -> Files {
-    Files { certificate: file("certificate.pem"), key: file("key.pem"), clients: None }
+/// Copies that nobody else may read, in a folder.
+pub fn files(folder: &Path) -> Files {
+    let copy = |name: &str| {
+        let copy = folder.join(name);
+        std::fs::copy(file(name), &copy).unwrap();
+        std::fs::set_permissions(&copy, Permissions::from_mode(0o600)).unwrap();
+        copy
+    };
+    Files { certificate: copy("certificate.pem"), key: copy("key.pem"), clients: None }
 }
 
 pub type Secret = StreamOwned<ClientConnection, UnixStream>;
@@ -102,9 +111,12 @@ fn nonsense_instead_of_tls_ends_the_connection_only() {
 
 #[test]
 fn files_that_do_not_fit_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = || files(folder.path());
+    let certificate = files().certificate;
     for (files, says) in [
         (Files { key: file("none.pem"), ..files() }, "none.pem"),
-        (Files { key: file("ca.pem"), ..files() }, "ca.pem"),
+        (Files { key: certificate, ..files() }, "certificate.pem: holds no private key"),
         (Files { certificate: file("key.pem"), ..files() }, "key.pem: holds no certificate"),
         (Files { certificate: file("ca.pem"), ..files() }, "ca.pem: "),
         (Files { clients: Some(file("key.pem")), ..files() }, "key.pem: holds no certificate"),
@@ -112,4 +124,18 @@ fn files_that_do_not_fit_are_named() {
         let message = Identity::read(&files).unwrap_err().to_string();
         assert!(message.contains(says), "{message}");
     }
+}
+
+/// Only the page's key was looked at.
+#[test]
+fn a_key_that_every_user_may_read_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = files(folder.path());
+    assert!(Identity::read(&files).is_ok());
+    std::fs::set_permissions(&files.key, Permissions::from_mode(0o644)).unwrap();
+    let message = Identity::read(&files).unwrap_err().to_string();
+    assert!(
+        message.ends_with("key.pem: every user of this host may read it: chmod o-r"),
+        "{message}"
+    );
 }
