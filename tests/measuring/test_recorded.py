@@ -304,6 +304,38 @@ def test_the_command_tells_channels_and_their_total(
     assert "total" in text
 
 
+@pytest.mark.parametrize("above", ["", "Logger 3000\n", "Logger;made;by\nserial;123;x\n\n"])
+def test_every_column_with_a_unit_of_power_is_found_below_what_stands_above(
+    logged: Path, capsys: pytest.CaptureFixture[str], above: str
+) -> None:
+    """Of a file with lines above its header, only a column of a known name was found."""
+    table = (logged / "pdu.csv").read_text().replace("one [W]", "power [W]")
+    (logged / "pdu.csv").write_text(f"{above}{table}")
+    assert called("pdu.csv", "--json") == 0
+    (whole,) = json.loads(capsys.readouterr().out)["phases"]
+    assert list(whole["channels"]) == ["power [W]", "two [kW]"]
+
+
+def test_one_column_with_a_unit_of_power_needs_no_known_name(
+    logged: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (logged / "pdu.csv").write_text("\n".join(["t;Load [kW]", *(f"{n};0,1" for n in range(200))]))
+    for name in ("pdu.csv", "csv:pdu.csv"):
+        assert called(name, "--json") == 0
+        (whole,) = json.loads(capsys.readouterr().out)["phases"]
+        assert whole["total"]["energy_j"] == pytest.approx(19_900)
+
+
+def test_a_count_that_is_named_keeps_its_unit_beside_a_column_of_power(
+    logged: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = (f"{n};1;{n / 10}" for n in range(200))
+    (logged / "both.csv").write_text("\n".join(["t;load [W];E", *rows]))
+    assert called("csv:both.csv?energy=E&unit=Wh", "--json") == 0
+    (whole,) = json.loads(capsys.readouterr().out)["phases"]
+    assert whole["total"]["energy_j"] == pytest.approx(19.9 * 3600)
+
+
 def test_a_line_that_cannot_be_read_is_told(
     logged: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

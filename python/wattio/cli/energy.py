@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -118,7 +117,7 @@ def _channels(given: tuple[str, ...]) -> tuple[dict[str, Channel], list[str]]:
 
 def _names(text: str) -> list[str]:
     """A meter's name for each column of power of a file that has several, or else for the file."""
-    from wattio.meters import columns
+    from wattio.meters import lines
     from wattio.meters.name import of_file
 
     if text.partition(":")[0] in _SCHEMES and not Path(text).exists():
@@ -126,11 +125,10 @@ def _names(text: str) -> list[str]:
     if text.endswith(".parquet"):
         return [of_file("parquet", text)]
     try:
-        with io.TextIOWrapper(open_file(Path(text)), encoding="utf-8", errors="replace") as file:
-            header = next((line for line in file if not columns.is_comment(line)), "")
+        with open_file(Path(text)) as file:
+            several = lines.power_columns(file)
     except (OSError, ValueError) as error:
         raise InputError(f"{text}: cannot be read: {getattr(error, 'strerror', error)}") from None
-    several = columns.power_columns(header)
     if len(several) < 2:
         return [of_file("csv", text)]
     from urllib.parse import quote

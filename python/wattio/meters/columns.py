@@ -152,17 +152,20 @@ def find_layout(header: str, wanted: ColumnNames) -> Layout:
         raise ValueError(f'no column "{given}"; {nearest(given, names)}')
 
     time = place(wanted.time, TIME_NAMES)
+    energy = place(wanted.energy, ENERGY_NAMES)
     volts = amperes = power = None
     if wanted.volts is not None or wanted.amperes is not None:
         volts, amperes = place(wanted.volts, VOLTS_NAMES), place(wanted.amperes, AMPERES_NAMES)
     else:
         power = place(wanted.power, POWER_NAMES)
+        by_unit = power_columns(header) if power is None and energy is None else []
+        if len(by_unit) == 1:
+            power = names.index(by_unit[0])
         if power is None:
             volts, amperes = place(None, VOLTS_NAMES), place(None, AMPERES_NAMES)
     there = ", ".join(names)
     if time is None:
         raise ValueError(f"no column of time; name it with ?time=; columns: {there}")
-    energy = place(wanted.energy, ENERGY_NAMES)
     if energy is None and power is None and (volts is None or amperes is None):
         raise ValueError(
             "no column of power; name it with ?power=, ?energy=, or ?volts= and ?amperes=;"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Iterator
 from datetime import tzinfo
@@ -18,6 +19,21 @@ _HEADER_LINES = 100
 """Oscilloscopes write their settings above the header; so far down it is looked for."""
 _LINE_BYTES_MAX = 65_536
 _TAIL_BYTES = 65_536
+
+
+def power_columns(file: BinaryIO) -> list[str]:
+    """Names of the columns that have a unit of power, below whatever stands above the header."""
+    for _ in range(_HEADER_LINES):
+        read = file.readline(_LINE_BYTES_MAX)
+        line = read.decode("utf-8", "replace").rstrip("\n")
+        if not read or spl.is_log(line):
+            break
+        found = [] if columns.is_comment(line) else columns.power_columns(line)
+        wanted = columns.ColumnNames(power=found[0] if found else None)
+        with contextlib.suppress(ValueError):
+            columns.find_layout(line, wanted)
+            return found
+    return []
 
 
 class BadRow(InputError):  # noqa: N818 (what happened, not a fault of ours)
