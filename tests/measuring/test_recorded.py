@@ -73,6 +73,17 @@ def test_a_phase_may_end_with_its_samples(ends: Ends, seconds: float) -> None:
     assert found.total.power_w_samples_mean == pytest.approx(50 + np.arange(11, 111).mean())
 
 
+def test_what_is_missing_at_the_ends_is_told_wherever_the_phase_ends() -> None:
+    """A phase of 150 s whose meter ended after 50 s was told as one of 49 s, all of it there."""
+    (found,) = recorded.evaluate(
+        {"a": channel(lambda t: 0 * t + 5, TIMES)}, [phase("late", 150, 300)], "samples"
+    )
+    assert found.span.seconds == pytest.approx(49)
+    assert found.total.energy_j == pytest.approx(5 * 49)
+    assert found.total.coverage == pytest.approx(50 / 150)
+    assert {"GAP", "MISSING"} <= {one.reason.partition(":")[0] for one in found.verdicts}
+
+
 def test_what_is_not_there_is_judged_as_in_a_study() -> None:
     holed = channel(lambda t: np.where((t > 20) & (t < 90), np.nan, 50.0), TIMES)
     phases = [phase("holed", 10, 110), phase("short", 5.2, 5.7), phase("late", 150, 300)]
@@ -302,6 +313,12 @@ def test_the_command_tells_channels_and_their_total(
     text = capsys.readouterr().out
     assert "INVALID: GAP: late: wh is silent for 101 s" in text
     assert "total" in text
+    rows = {line.split()[0]: line for line in text.splitlines() if " total " in line}
+    assert "(" not in rows["write"]
+    assert "(76,6" in rows["late"]  # 51 W, 100 W and 360 W for 150 s
+    assert "in brackets: energy and power of an INVALID phase" in text
+    assert called("pdu.csv") == 0
+    assert "(" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("above", ["", "Logger 3000\n", "Logger;made;by\nserial;123;x\n\n"])

@@ -174,24 +174,24 @@ def _show(found: list[Evaluated], bad: list[str], repeated: Mapping[str, int]) -
         if len(rows) != 1:
             rows["total"] = one.total
         for label, amount in rows.items():
-            numbers = (
-                amount.energy_j,
-                amount.power_w_mean,
-                amount.power_w_min,
-                amount.power_w_max,
-            )
+            means = map(output.number, (amount.energy_j, amount.power_w_mean))
             worst = one.verdict if label == next(reversed(rows)) else ""
             table.add_row(
                 one.span.name,
                 label,
                 output.number(one.span.seconds),
-                *map(output.number, numbers),
+                *(output.bracketed(text, one.verdict != "INVALID") for text in means),
+                output.number(amount.power_w_min),
+                output.number(amount.power_w_max),
                 str(amount.samples),
                 output.share(amount.coverage),
                 worst,
             )
     screen = output.console()
     screen.print(table)
+    invalid = [one for one in found if one.verdict == "INVALID"]
+    if any(own.energy_j is not None for one in invalid for own in one.channels.values()):
+        output.say("in brackets: energy and power of an INVALID phase, which do not count")
     for one in found:
         for verdict in one.verdicts:
             if verdict.reason:

@@ -33,7 +33,7 @@ class Amount:
     """Energy and power of a phase by a channel, or by all of them; None is what is not known.
 
     `power_w_samples_mean` is the mean of the samples themselves, as MLPerf takes it; `coverage` the
-    share of the samples due in the phase that are there, where any was due.
+    share of the samples due in the whole phase that are there, where any was due.
     """
 
     energy_j: float | None
@@ -106,13 +106,16 @@ def _watched(label: str, channel: Channel, base_ns: int) -> Watched:
 
 
 def _evaluated(span: Span, watched: Mapping[str, Watched], ends: Ends, rules: Rules) -> Evaluated:
+    # What is missing is judged by the phase that was asked for: its outermost samples hide it.
+    asked = span
     if ends == "samples":
         span = _between_samples(span, list(watched.values()))
     own = {label: meter.around(span) for label, meter in watched.items()}
-    amounts = {label: _amount(span, meter) for label, meter in own.items()}
+    covered = {label: _coverage(asked, meter) for label, meter in watched.items()}
+    amounts = {label: _amount(span, meter, covered[label]) for label, meter in own.items()}
     found: list[Verdict] = []
     for label, meter in watched.items():
-        told = verdicts.of_meter(span, meter, (), rules)
+        told = verdicts.of_meter(asked, meter, (), rules)
         # Here nothing but the energy is asked for.
         lacking = [v for v in told if v.reason.startswith("NO_ENERGY")]
         found += [Verdict("INVALID", v.reason) if v in lacking else v for v in told]
@@ -147,12 +150,15 @@ def _between_samples(span: Span, watched: Sequence[Watched]) -> Span:
     return _span(span.name, max(starts), min(ends), base_ns)
 
 
-def _amount(span: Span, meter: Watched) -> Amount:
+def _coverage(span: Span, meter: Watched) -> float | None:
+    missing = power.missing_share(meter.known_s, *verdicts.bounds(span), meter.interval_s)
+    return 1.0 - missing if span.seconds >= meter.interval_s else None
+
+
+def _amount(span: Span, meter: Watched, coverage: float | None) -> Amount:
     energy_j = meter.energy_j(span)
     power_w = metrics.total_power_w(span, [meter])[1]
     start_s, end_s = verdicts.bounds(span)
-    missing = power.missing_share(meter.known_s, start_s, end_s, meter.interval_s)
-    coverage = 1.0 - missing if span.seconds >= meter.interval_s else None
     known_s = meter.known_s
     count = int(np.count_nonzero((known_s >= start_s) & (known_s <= end_s)))
     return _made(span, energy_j, power_w, count, coverage)
