@@ -172,6 +172,7 @@ def test_the_console_tells_the_latency_of_what_has_one(tmp_path: Path) -> None:
     with console.capture() as shown:
         console.print(run_measurement.summary_table(found, estimated=False))
     told = shown.get()
+    assert "iterations, ± sample deviation; power measured" in told
     assert "latency p99 " in told
     assert "latency p99.9" not in told, "this tool does not tell it"
     row = next(row for row in found if row.get("latency_us_p99"))

@@ -260,7 +260,7 @@ def _invalid_json(item: Recorded) -> dict[str, Any]:
 def summary_table(found: list[Row], estimated: bool) -> Table:
     """Each phase of each run: means, with deviations over the repetitions."""
     kind = "power ESTIMATED by a model, not measured" if estimated else "power measured"
-    title = f"Means over VALID and WARN iterations; {kind}"
+    title = f"Means over VALID and WARN iterations, ± sample deviation; {kind}"
     table = Table(title=title, title_justify="left", box=None)
     for column in ("workload", "on", "phase"):
         table.add_column(column, overflow="fold")
