@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from wattio.kinds.measurement.schema import MeterEntry
 from wattio.report import make
-from wattio.report.measurement import node_figures, nodes
+from wattio.report.measurement import node_figures, nodes, tables
 from wattio.report.measurement.gather import Measured, gather
 from wattio.report.page import Grid
 from wattio.report.phrases import DASH
@@ -103,6 +103,27 @@ def test_the_table_tells_share_and_power(result: Path, text: str) -> None:
     for number, share in ((1, "16.7 %"), (2, "33.3 %"), (3, "50.0 %")):
         assert re.search(rf"server {number}\s+[\d ]+\s+± [\d.]+\s+{share}, [\d.]+ W", own)
     assert re.search(r"all nodes\s+3\s", own)
+
+
+def test_means_over_different_iterations_are_no_shares_of_each_other(result: Path) -> None:
+    """Power was energy of one iteration over the mean time of all; shares came to more than all."""
+    found = gather(result)
+    part = found.workloads[0]
+    row = next(row for row in part.phases[0].used() if row.used > 1)
+    whole = row.metrics["node2.energy_j"]
+    fewer = replace(whole, values=whole.values[1:], mean=whole.values[1])
+    lacking = replace(row, metrics=row.metrics | {"node2.energy_j": fewer})
+    known = nodes.of_study(found)
+    blocks = nodes.of_part(replace(part, rows=(lacking,)), [row.run], found)
+    table = next(block for block in blocks if isinstance(block, Grid)).rows
+    cells = [cells[2] for cells in table]
+    assert f"in {fewer.n} of {row.used}" in cells[1].small
+    assert "%" not in cells[0].small + cells[1].small
+    assert " W" not in cells[1].small
+    assert (len(cells), cells[-1].text) == (len(known) + 1, DASH)
+    total = row.get("energy_j")
+    assert tables.beside(row, "node2", total)[1].endswith("%")
+    assert tables.beside(lacking, "node2", total)[1] == ""
 
 
 def test_each_node_has_its_power_over_one_iteration(result: Path, text: str) -> None:

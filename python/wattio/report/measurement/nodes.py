@@ -98,6 +98,9 @@ def _cell(row: Row | None, node: Node, whole_j: float | None) -> tuple[str, str]
     if row is None or value is None:
         return DASH, ""
     small = [] if value.deviation is None else [f"± {deviation(value.mean, value.deviation)}"]
+    if value.n < row.used:
+        # The time, and what other nodes have, are means over other iterations.
+        return number(value.mean), "\n".join([*small, f"in {value.n} of {row.used}"])
     share = [percent(value.mean / whole_j, 1)] if whole_j else []
     power_w = _power_w(row, value.mean)
     share += [] if power_w is None else [f"{number(power_w)} W"]
@@ -114,9 +117,9 @@ def _whole(row: Row | None, known: Sequence[Node]) -> tuple[str, str]:
 
 
 def _sum(row: Row, known: Sequence[Node]) -> float | None:
-    """The sum over the nodes; None if one of them told nothing."""
+    """The sum over the nodes; None if one of them told nothing, or not in each iteration."""
     values = [joules(row, node) for node in known]
-    some = [value.mean for value in values if value is not None]
+    some = [value.mean for value in values if value is not None and value.n == row.used]
     return sum(some) if len(some) == len(values) else None
 
 

@@ -118,7 +118,7 @@ def _energy(phase: PhasePart, found: Measured) -> Grid:
                 value = product(phase, row, weight, net=is_net)
                 cells.append((DASH if value is None else f"{value[0]:.2f}", ""))
         cells += [_cell(row.get(name)) for name in (BUSY, IDLE)] if told else []
-        cells += [_beside(row, meter.shown, total) for meter in found.study.meter]
+        cells += [beside(row, meter.shown, total) for meter in found.study.meter]
         rows.append(cells)
     return grid("Energy", columns, rows)
 
@@ -175,13 +175,15 @@ def _share(value: Estimate | None) -> Pair:
     return percent(value.mean, 1), spread
 
 
-def _beside(row: Row, label: str, total: Estimate | None) -> Pair:
+def beside(row: Row, label: str, total: Estimate | None) -> Pair:
     """A meter's own energy, and what share of the total that is."""
     value = row.get(f"{label}.energy_j") or row.metrics.get(f"{label}.estimated_energy_j")
     if value is None:
         return DASH, ""
-    share = percent(value.mean / total.mean, 1) if total and total.mean > 0 else ""
-    return number(value.mean), share
+    # Means over other iterations than those of the total are no share of it.
+    if total is None or total.mean <= 0 or value.n != total.n:
+        return number(value.mean), ""
+    return number(value.mean), percent(value.mean / total.mean, 1)
 
 
 def _joined(*texts: str) -> str:
