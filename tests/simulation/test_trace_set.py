@@ -65,6 +65,17 @@ def test_what_is_no_trace_is_left_out_and_named(folder: Path) -> None:
     assert trace_set.expand(entry, folder).left_out == ["README.txt"]
 
 
+def test_a_name_of_two_lines_is_told_in_one(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It went to the terminal as it was, and looked like a line of ours."""
+    (folder / "a\nerror: all is lost\x1b[2J").touch()
+    (folder / "study.toml").write_text(STUDY)
+    assert called("run", str(folder / "study.toml"), "--dry-run", "--traces", str(folder)) == 0
+    told = r"not traces, left out: README.txt, a\x0aerror: all is lost\x1b[2J"
+    assert f"{told}, study.toml\n" in capsys.readouterr().err
+
+
 def test_a_damaged_trace_is_left_out_with_what_is_wrong(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -55,6 +55,11 @@ def as_text(content: bytes, encoding: str = "utf-8", errors: str = "strict") -> 
     return io.TextIOWrapper(io.BytesIO(content), encoding, errors).read()
 
 
+def in_one_line(name: str) -> str:
+    """A file's name for a list of names: an end of line in it would look like the list's own."""
+    return name.replace("\n", r"\x0a").replace("\t", r"\x09")
+
+
 def refuse_what_blocks(folder: Path) -> None:
     """Refuse a folder that holds a pipe or a device at any depth. Raises OSError with its path.
 

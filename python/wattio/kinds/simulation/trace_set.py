@@ -29,6 +29,7 @@ from pydantic import Field
 from wattio.errors import InputError
 from wattio.files import document, toml_text
 from wattio.files.document import Document, Strict
+from wattio.files.named import in_one_line
 from wattio.files.quantity import Seconds
 from wattio.kinds.common import Distinct
 from wattio.simulator import traces as trace_files
@@ -102,11 +103,11 @@ def expand(entry: TraceSetEntry, folder: Path) -> TraceSet:
         try:
             spans_s[path] = float(trace_files.of_load(path)["span_s"])
         except InputError as error:
-            told = str(error).removeprefix(f"{path}: ")
+            told, name = str(error).removeprefix(f"{path}: "), in_one_line(path.name)
             if told.startswith(_NO_TRACE):
-                left_out.append(path.name)
+                left_out.append(name)
             else:
-                unusable.append(f"{path.name}: {told}")
+                unusable.append(f"{name}: {told}")
     traces = _short({path.name: path.name for path in spans_s})
     scales = _numbers(entry.rate_scales)
     servers = _short({server: Path(server).stem for server in entry.servers})
