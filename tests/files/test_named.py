@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from wattio.errors import InputError, ResultError
 from wattio.files import document
 from wattio.files.named import open_file, read_bytes, read_once
 from wattio.meters import parquet
+from wattio.results import samples
 
 
 def test_only_files_are_opened(tmp_path: Path) -> None:
@@ -104,9 +106,13 @@ def test_known_names_do_not_run_into_each_other() -> None:
     assert document.nearest("x", ["a", "b"]) == "allowed: a, b"
 
 
-def test_what_is_no_parquet_file_is_told_in_words(tmp_path: Path) -> None:
+@pytest.mark.parametrize("read", [parquet.read, samples.read])
+def test_what_is_no_parquet_file_is_told_in_words(
+    tmp_path: Path, read: Callable[[Path], object]
+) -> None:
     for content in (b"x", b"x" * 100):
         path = tmp_path / "a.parquet"
         path.write_bytes(content)
-        with pytest.raises(ResultError, match=rf"{path} is not a Parquet file, or was cut$"):
-            parquet.read(path)
+        with pytest.raises(ResultError) as told:
+            read(path)
+        assert str(told.value) == f"{path}: cannot be read: is not a Parquet file, or was cut"

@@ -69,7 +69,7 @@ def read(path: Path) -> dict[str, Samples]:
     except (duckdb.Error, OSError, KeyError, ValueError, TypeError) as error:
         # What follows the first line is about the query, which is none of the reader's business.
         words = storage_reason(error) or str(error).partition("\n")[0]
-        raise ResultError(f"{path}: cannot be read: {words}") from error
+        raise ResultError(f"{path}: cannot be read: {words.removeprefix(f'{path} ')}") from error
 
 
 def _columns(

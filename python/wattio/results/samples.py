@@ -87,7 +87,8 @@ def read(path: Path) -> tuple[Windows, WindowHistograms]:
                 f"SELECT unnest({_EDGES}) AS edge, unnest({_COUNTS}) AS amount {source}"
             ).fetchnumpy()
     except (duckdb.Error, OSError, KeyError) as error:
-        raise ResultError(f"{path}: cannot be read: {storage_reason(error) or error}") from error
+        words = str(storage_reason(error) or error).removeprefix(f"{path} ")
+        raise ResultError(f"{path}: cannot be read: {words}") from error
     if not len(lengths):
         raise ResultError(f"{path}: holds no window: the file is damaged")
     offsets = np.concatenate([[0], np.cumsum(np.asarray(lengths))]).astype(np.uint64)
