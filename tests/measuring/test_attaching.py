@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,11 @@ def test_a_total_takes_the_place_of_the_studys_own(folder: MeasurementFolder) ->
         assert "estimate.estimated_energy_j" in item.by_phase[phase]
         assert "estimated_energy_j" not in item.by_phase[phase]
     assert recompute.compare(folder).differences == []
+    # The only total was told to be missing in a file that nobody wrote.
+    code, _, err = attach(folder, scope(folder), "--label", "scope")
+    assert code == 2
+    assert 'meter "scope" was attached with --total, and nothing else is a total' in err
+    assert attach(folder, scope(folder), "--total", "--label", "scope")[0] == 0
 
 
 def test_the_witness_is_not_overwritten(folder: MeasurementFolder) -> None:
@@ -117,7 +124,10 @@ def test_samples_of_another_day_are_refused(folder: MeasurementFolder) -> None:
     before = (folder.path / "resolved.toml").read_text()
     code, _, err = attach(folder, scope(folder, shift_s=86_400.0))
     assert code == 2
-    assert "no sample falls within the time of" in err
+    told = re.search(r"they are of (\S+) to \S+, and it is of (\S+) to \S+Z$", err.strip())
+    assert told, err
+    own, other = (datetime.fromisoformat(text) for text in told.groups())
+    assert timedelta(hours=23) < own - other < timedelta(hours=25)
     assert (folder.path / "resolved.toml").read_text() == before
 
 

@@ -7,6 +7,7 @@ The samples go into the sessions' own files, under a label of their own; the met
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -53,10 +54,17 @@ def _attach(folder: MeasurementFolder, entry: MeterEntry, in_place_of_totals: bo
         raise InputError(f'the result already has a meter "{entry.shown}"; give another --label')
     samples = tabular.load(entry.name)
     spans = _sessions(folder)
+    if not spans:
+        raise InputError(f"{folder.path}: holds nothing measured that samples could join")
     parts = {name: _within(samples, *span) for name, span in spans.items()}
     count = sum(len(part) for part in parts.values())
     if count == 0:
-        raise InputError(f'meter "{entry.name}": no sample falls within the time of {folder.path}')
+        own = f"{_told(int(samples.utc_ns[0]))} to {_told(int(samples.utc_ns[-1]))}"
+        starts, ends, _ = zip(*spans.values(), strict=True)
+        raise InputError(
+            f'meter "{entry.name}": no sample falls within the time of {folder.path}: they are of'
+            f" {own}, and it is of {_told(min(starts))} to {_told(max(ends))}"
+        )
     meter = open_meter(entry.name)
     facts = meter.facts
     meter.close()
@@ -105,10 +113,20 @@ def _resolved_with(folder: MeasurementFolder, entry: MeterEntry, in_place_of_tot
     meters = [dict(meter) for meter in resolved["meter"] if _label(meter) != entry.shown]
     if in_place_of_totals:
         meters = [meter | {"role": "beside"} for meter in meters]
+    if entry.role != "total" and not any(meter.get("role", "total") == "total" for meter in meters):
+        raise InputError(
+            f'meter "{entry.shown}" was attached with --total, and nothing else is a total: give'
+            " --total again, or another --label"
+        )
     resolved["meter"] = [*meters, entry.model_dump(mode="json", exclude_none=True)]
     text = toml_text.dump(resolved)
     Rulebook.of_text(document.parse(folder.path / "resolved.toml", text), None)
     return text
+
+
+def _told(utc_ns: int) -> str:
+    """A moment, to see which clock or zone is off."""
+    return f"{datetime.fromtimestamp(utc_ns // 10**9, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _label(meter: dict[str, Any]) -> str:
