@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,7 +109,7 @@ def test_a_trace_of_another_form_is_read_as_it_is_described(tmp_path: Path) -> N
         ({"profile": "quickstart/day.toml", "start_s": 1.0}, "start_s cannot be used with profile"),
         ({"phases": [PHASE | {"presure": 1.0}]}, r'phases\[1\]: .* did you mean "pressure"\?'),
         ({"phases": [PHASE, {"pressure": 0.1}]}, r"phases\[2\]: span_s is required"),
-        ({"phases": "day"}, r"phases\[1\]: 'd': must be a table, with span_s, "),
+        ({"phases": "day"}, "phases='day': must be a list"),
         ({"trace": "pgbench", "format": "scp"}, "scp"),
         ({"bounds": "p99 20% run"}, r'must be a list, as in bounds=\["p99 20% run"\]'),
         ({"plf": float("nan")}, "pacer: plf: nan is not a number that can be used"),
@@ -118,6 +120,52 @@ def test_a_trace_of_another_form_is_read_as_it_is_described(tmp_path: Path) -> N
 def test_what_cannot_be_simulated_is_refused(arguments: dict[str, object], told: str) -> None:
     with pytest.raises(InputError, match=told):
         wattio.simulate(**arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"server": 5}, "server=5: must be a text or a path"),
+        ({"policy": None}, "policy=None: must be a text"),
+        ({"settings": [("plf", 1)]}, "must be a table, such as a dict"),
+        ({"bounds": 5}, "bounds=5: must be a list"),
+        ({"bounds": [5]}, "a bound=5: must be a text"),
+        ({"plf": "a"}, "plf='a': must be a number"),
+        ({"pressure": "x"}, "pressure='x': must be a number"),
+        ({"iops": True}, "iops=True: must be a number"),
+        ({"open_loop": "no"}, "open_loop='no': must be True or False"),
+        ({"clients": 1.5}, "clients=1.5: must be a whole number"),
+        ({"trace": ["a"]}, "must be a text or a path"),
+        ({"trace": "pgbench", "time_scale": None}, "time_scale=None: must be a number"),
+        ({"phases": 5}, "phases=5: must be a list"),
+        ({"phases": [{1: 2}]}, 'unknown key "1"'),
+        ({"duration_s": "1 s"}, "duration_s='1 s': must be a number"),
+        ({"seed": "x"}, "seed='x': must be a whole number"),
+        ({"power_model": b"x"}, "must be a text or a path"),
+    ],
+)
+def test_what_is_of_the_wrong_type_is_told(arguments: dict[str, Any], told: str) -> None:
+    """It was a TypeError from somewhere within, or a place in JSON that nobody wrote."""
+    with pytest.raises(InputError, match=re.escape(told)):
+        wattio.simulate(**arguments)
+
+
+def test_results_and_studies_are_paths() -> None:
+    with pytest.raises(InputError, match="path=5: must be a text or a path"):
+        wattio.open(5)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="study=None: must be a text or a path"):
+        wattio.run(None)  # type: ignore[arg-type]
+
+
+def test_numbers_may_be_those_of_numpy() -> None:
+    """Seeds of `np.arange` could not be used."""
+    numbers: dict[str, Any] = {"duration_s": np.int64(1), "warmup_s": np.float32(0)}
+    numbers |= {"seed": np.int64(2), "open_loop": np.bool_(False)}
+    numbers["settings"] = {"plf": np.float32(0.5)}
+    found = wattio.simulate(**numbers)
+    again = wattio.simulate(seed=2, settings={"plf": 0.5}, duration_s=1, warmup_s=0)
+    for name in ("power_w_mean", "latency_us_mean", "iops_mean"):
+        assert found.summary[name] == again.summary[name]
 
 
 def test_a_result_is_opened_again(result: wattio.Result) -> None:

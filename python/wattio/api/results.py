@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
+from wattio.api import arguments
 from wattio.api.figures import Drawn, Figure
 from wattio.api.tables import Table
 from wattio.errors import InputError, ResultError, storage_reason
@@ -94,8 +95,11 @@ class Result:
 
 
 def open_result(path: str | os.PathLike[str]) -> Result:
-    """Open a result folder, as `wattio run` printed it. Raises ResultError where it is none."""
-    folder = Path(path)
+    """Open a result folder, as `wattio run` printed it. Raises ResultError where it is none.
+
+    What is no path raises InputError.
+    """
+    folder = Path(arguments.path("path", path))
     kind = kind_of(folder)
     # Says what is missing; what wattiod left has its catalog derived from the journal first.
     opened = module_of(folder, "folder").open_folder(folder)

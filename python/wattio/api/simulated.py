@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from wattio import _core, shipped
+from wattio.api import arguments
 from wattio.api.tables import Table
 from wattio.errors import InputError
 from wattio.files.document import nearest
@@ -44,6 +45,17 @@ _OPTIONS_OF: dict[str, set[str]] = {
     "phases": {"open_loop", "clients"},
 }
 """What goes with a load from each source."""
+
+_TYPES: dict[str, Callable[[str, object], Any]] = {
+    **dict.fromkeys(("trace", "profile"), arguments.path),
+    **dict.fromkeys(("pattern", "format", "columns"), arguments.text),
+    **dict.fromkeys(("pressure", "iops", "start_s"), arguments.number),
+    **dict.fromkeys(("rate_scale", "time_scale"), arguments.number),
+    "clients": arguments.whole,
+    "open_loop": arguments.flag,
+    "phases": arguments.listed,
+}
+"""What a load is said with, and what each must be."""
 
 _PHASE_KEYS = (
     *("span_s", "pattern", "pressure", "iops"),
@@ -147,32 +159,39 @@ def simulate(
         raise InputError('bounds and plf exclude each other: plf=0.2 is the bound "mean 20% run"')
     if isinstance(bounds, str):
         raise InputError(f'bounds="{bounds}": must be a list, as in bounds=["{bounds}"]')
+    seed = arguments.whole("seed", seed)
     if not 0 <= seed < 2**64:
         raise InputError(f"seed={seed}: allowed is 0 to {2**64 - 1}")
     sources: dict[str, Any] = {"trace": trace, "profile": profile, "phases": phases}
     sources |= {"pressure": pressure, "iops": iops}
-    given = {name: value for name, value in sources.items() if value is not None}
+    given = _typed({name: value for name, value in sources.items() if value is not None})
     if len(given) > 1:
         raise InputError(f"{' and '.join(given)} exclude each other: a run has one load")
     options: dict[str, Any] = {"pattern": pattern, "open_loop": open_loop, "clients": clients}
     options |= {"format": format, "columns": columns, "start_s": start_s}
     options |= {"rate_scale": rate_scale, "time_scale": time_scale}
-    load = _load(given, options)
-    told = dict(settings or {})
-    if plf is not None and takes_bounds(policy):
-        told["plf"] = plf
-    promised = Bound.several(bounds)
+    load = _load(given, _typed(options))
+    told = {} if settings is None else arguments.table("settings", settings)
+    if plf is not None and takes_bounds(arguments.text("policy", policy)):
+        told["plf"] = arguments.number("plf", plf)
+    promised = Bound.several(
+        [arguments.text("a bound", bound) for bound in arguments.listed("bounds", bounds)]
+    )
     if policy == BOUND_BY:
         check_bounds(promised)
     request = Request(
-        server=os.fspath(server),
-        policy=policy,
+        server=arguments.path("server", server),
+        policy=arguments.text("policy", policy),
         load=load,
         settings=told,
-        duration_s=duration_s,
-        warmup_s=warmup_s if warmup_s is not None else (0.0 if trace is not None else 10.0),
+        duration_s=None if duration_s is None else arguments.number("duration_s", duration_s),
+        warmup_s=(
+            arguments.number("warmup_s", warmup_s)
+            if warmup_s is not None
+            else (0.0 if trace is not None else 10.0)
+        ),
         seed=seed,
-        power_model=None if power_model is None else os.fspath(power_model),
+        power_model=None if power_model is None else arguments.path("power_model", power_model),
         bounds=tuple(bound.text for bound in promised),
     )
     NativeSimulator().settings(policy, told)
@@ -188,6 +207,15 @@ def simulate(
         Table(native.windows),
         judged,
     )
+
+
+def _typed(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What says the load, each of the type that it has. Raises InputError."""
+    unsaid = {name for name, value in _UNSAID.items() if value is None}
+    return {
+        name: None if value is None and name in unsaid else _TYPES[name](name, value)
+        for name, value in given.items()
+    }
 
 
 def _load(given: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -215,10 +243,11 @@ def _phase(at: int, phase: Mapping[str, Any]) -> dict[str, Any]:
     """A phase as it was given. Raises InputError for keys that it cannot have, or lacks."""
     if not isinstance(phase, Mapping):
         raise InputError(f"phases[{at}]: {phase!r}: must be a table, with {', '.join(_PHASE_KEYS)}")
-    for key in phase:
+    own = arguments.table(f"phases[{at}]", phase)
+    for key in own:
         if key not in _PHASE_KEYS:
             raise InputError(f'phases[{at}]: unknown key "{key}"; {nearest(key, _PHASE_KEYS)}')
     for key in ("span_s", "pattern"):
-        if key not in phase:
+        if key not in own:
             raise InputError(f"phases[{at}]: {key} is required")
-    return dict(phase)
+    return own

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from wattio import shipped
+from wattio.api import arguments
 from wattio.api.results import Result, open_result
 from wattio.errors import InputError
 from wattio.executors.threads import SimulationExecutor
@@ -41,9 +42,9 @@ def run(
     Raises InputError for a study that cannot be used, HostError for what this machine lacks. What
     is done when it is interrupted is kept: `wattio run --resume FOLDER` goes on.
     """
-    if jobs is not None and jobs < 1:
+    if jobs is not None and arguments.whole("jobs", jobs) < 1:
         raise InputError(f"jobs={jobs}: must be 1 or more")
-    source = document.read(shipped.study_file(study))
+    source = document.read(shipped.study_file(arguments.path("study", study)))
     kind = kind_of(source)
     for option, given, kinds in (
         ("scale", scale, ("measurement", "fleet")),
@@ -53,7 +54,7 @@ def run(
         if given is not None and kind not in kinds:
             raise InputError(f"{option} is for studies of kind {' or '.join(kinds)}")
     threads = jobs or len(os.sched_getaffinity(0))
-    target = Path(results)
+    target = Path(arguments.path("results", results))
     if kind == "measurement":
         return open_result(_measured(source, target, scale, meter, ended))
     if kind == "fleet":
