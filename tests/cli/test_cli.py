@@ -71,6 +71,13 @@ def test_run_as_json_prints_one_object(place: Path, capsys: pytest.CaptureFixtur
     assert found["complete"]
     assert [row["label"] for row in found["summary"]] == ["native", "PACER"]
     assert found["summary"][1]["metrics"]["saving_share"] > 0
+    native, pacer = found["summary"]
+    assert native["saved_in_a_year"] is None
+    year = pacer["saved_in_a_year"]
+    powers = [row["metrics"]["power_w_mean"] for row in (native, pacer)]
+    assert year["kwh"] == pytest.approx((powers[0] - powers[1]) * year["hours"] / 1000)
+    assert year["eur"] == pytest.approx(year["kwh"] * year["eur_per_kwh"])
+    assert year["co2_kg"] == pytest.approx(year["kwh"] * year["co2_g_per_kwh"] / 1000)
 
 
 def test_commands_on_a_result(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -456,6 +456,11 @@ def test_bounds_on_the_command_line_are_judged_and_told_to_the_law() -> None:
     assert tight["power_w_mean"] > loose["power_w_mean"], "the law heard of the tighter bound"
     assert tight["background_delay_s_max"] >= 0.0
     assert tight["energy_per_io_j"] == pytest.approx(tight["energy_j"] / tight["ios"])
+    # What the text says of a year was not in the JSON.
+    year = loose["saved_in_a_year"]
+    native_w = loose["power_w_mean"] / loose["relative_to_native"]["power_w_mean"]
+    assert year["kwh"] == pytest.approx((native_w - loose["power_w_mean"]) * 8.766)
+    assert year["may_be_called_saved"] is all(bound["kept"] for bound in loose["bounds"])
 
 
 def test_a_bound_and_a_plf_exclude_each_other() -> None:

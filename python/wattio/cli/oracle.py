@@ -11,7 +11,7 @@ from rich.table import Table
 
 from wattio.cli import output
 from wattio.cli.load_options import LoadOptions, Quantity, seconds, within
-from wattio.cli.simulate import PLF, run_with_twin, show
+from wattio.cli.simulate import PLF, run_with_twin, show, with_year
 from wattio.simulator.bounds import Bound, judge
 from wattio.simulator.oracle import bound_of, check_bounds
 from wattio.simulator.simulation import Setting, relate
@@ -91,7 +91,7 @@ def oracle(
     of_plf = plf if not bound and statistic == "mean" else None
     result = {**outcome.summary, **relate(outcome, native, of_plf), "bounds": judged}
     if as_json:
-        output.print_json(result)
+        output.print_json(with_year(result, native.summary))
         return 0
     show(result, native.summary, request)
     for line in _sentences(result["search"]):

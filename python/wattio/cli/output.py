@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from wattio.analysis.price import Price
+from wattio.analysis.price import YEAR_H, Price
 from wattio.cli.narrow_tables import fitted
 from wattio.cli.printable import printable
 from wattio.files.plain import plain
@@ -164,26 +164,56 @@ def year(saved_w: Mapping[str, tuple[float, bool]], where: str = "") -> str:
     return f"saved in a year{where}, and its CO\N{SUBSCRIPT TWO}: {'; '.join(told)}."
 
 
+def year_json(saved_w: float, sound: bool) -> dict[str, object]:
+    """The same as plain data, with the factors."""
+    price = Price()
+    found = price.year(saved_w)
+    return {
+        "kwh": found.kwh,
+        "eur": found.eur,
+        "co2_kg": 1000 * found.co2_t,
+        "may_be_called_saved": sound,
+        "hours": YEAR_H,
+        "eur_per_kwh": price.electricity_eur_per_kwh,
+        "co2_g_per_kwh": price.co2_g_per_kwh,
+        "pue": price.pue,
+    }
+
+
 _YEARS = 12
 
 
 def years(rows: Sequence[Row]) -> list[str]:
     """A year of what each policy saves, load by load, and by which factors; not of many loads."""
     from wattio.kinds.simulation.overall import sound
-    from wattio.simulator.policies import BOUND_BY, REFERENCE
+    from wattio.simulator.policies import BOUND_BY
 
-    native_w = {row.run.subject: row.mean("power_w_mean") for row in rows
-                if row.run.policy == REFERENCE}  # fmt: skip
+    saved_w = _saved_w(rows)
     saved: dict[str, dict[str, tuple[float, bool]]] = {}
     for row in rows:
-        whole_w, own_w = native_w.get(row.run.subject), row.mean("power_w_mean")
-        if row.run.policy in (REFERENCE, BOUND_BY) or row.run.sweep_of is not None:
+        if row.run.policy == BOUND_BY or row.run.sweep_of is not None:
             continue
-        if whole_w is not None and own_w is not None:
-            saved.setdefault(row.run.subject, {})[row.run.condition] = whole_w - own_w, sound(row)
+        if row.run.name in saved_w:
+            own = saved.setdefault(row.run.subject, {})
+            own[row.run.condition] = saved_w[row.run.name], sound(row)
     if not 0 < len(saved) <= _YEARS:
         return []
     return [*(year(found, f" on {load}") for load, found in saved.items()), Price().stated]
+
+
+def _saved_w(rows: Sequence[Row]) -> dict[str, float]:
+    """By how much less than native each other run draws on its load, in watts, by its name."""
+    from wattio.simulator.policies import REFERENCE
+
+    native_w = {row.run.subject: row.mean("power_w_mean") for row in rows
+                if row.run.policy == REFERENCE}  # fmt: skip
+    return {
+        row.run.name: whole_w - own_w
+        for row in rows
+        if row.run.policy != REFERENCE
+        and (whole_w := native_w.get(row.run.subject)) is not None
+        and (own_w := row.mean("power_w_mean")) is not None
+    }
 
 
 _REMARKS = 12
@@ -266,9 +296,11 @@ def overall_table(title: str, found: Sequence[Overall]) -> Table:
 
 
 def summary_json(rows: Sequence[Row]) -> list[dict[str, object]]:
-    """The summary as plain data: means and intervals of every metric."""
+    """The summary as plain data: means and intervals of every metric, and what a year saves."""
     from wattio.kinds.simulation import promises
+    from wattio.kinds.simulation.overall import sound
 
+    saved_w = _saved_w(rows)
     return [
         {
             "load": row.run.subject,
@@ -279,6 +311,9 @@ def summary_json(rows: Sequence[Row]) -> list[dict[str, object]]:
             "iterations": {"used": row.used, "warned": row.warned, "invalid": row.invalid},
             "bounds": [bound.text for bound in promises.of(row.run)],
             "bound_kept": row.bound_kept,
+            "saved_in_a_year": (
+                year_json(saved_w[row.run.name], sound(row)) if row.run.name in saved_w else None
+            ),
             "metrics": {name: found.mean for name, found in row.metrics.items()},
             "intervals": {
                 name: {"low": i.low, "high": i.high, "confidence": i.confidence}

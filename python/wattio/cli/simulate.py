@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -185,7 +186,7 @@ def simulate(
     if oracle:
         result["share_of_oracle"] = _share_of_oracle(outcome, native, plf, quiet=as_json)
     if as_json:
-        output.print_json(result)
+        output.print_json(with_year(result, native.summary))
     else:
         show(result, native.summary, request)
     return 0
@@ -235,14 +236,11 @@ def show(result: dict[str, Any], native: dict[str, Any], request: Request) -> No
             output.console().print(f"overloaded: under {who} {left}", highlight=False)
     for bound in result.get("bounds", ()):
         output.console().print(_sentence(bound), highlight=False)
-    saved_w = native["power_w_mean"] - result["power_w_mean"]
-    kept = all(bound["kept"] is not False for bound in result.get("bounds", ()))
-    done = result["relative_to_native"]["background_rate"]
-    may_be_called = sound(kept, done)
     output.console().print(
-        f"{output.year({result['policy']: (saved_w, may_be_called)})} {Price().stated}",
+        f"{output.year({result['policy']: saved(result, native)})} {Price().stated}",
         highlight=False,
     )
+    done = result["relative_to_native"]["background_rate"]
     if not does_background(done):
         left = f"{output.share(1 - done)} of the background work is left undone"
         output.console().print(f"{left}: what is saved by that is in brackets.", highlight=False)
@@ -250,6 +248,18 @@ def show(result: dict[str, Any], native: dict[str, Any], request: Request) -> No
         share = result["share_of_oracle"]
         told = "nothing that could be saved" if share is None else f"{share:.0%}"
         output.console().print(f"share of what the oracle saves: {told}")
+
+
+def with_year(result: dict[str, Any], native: Mapping[str, Any]) -> dict[str, Any]:
+    """A result as plain data, with what its saving is worth in a year."""
+    return result | {"saved_in_a_year": output.year_json(*saved(result, native))}
+
+
+def saved(result: Mapping[str, Any], native: Mapping[str, Any]) -> tuple[float, bool]:
+    """By how many watts a run draws less than its twin, and whether that may be called saved."""
+    kept = all(bound["kept"] is not False for bound in result.get("bounds", ()))
+    done = result["relative_to_native"]["background_rate"]
+    return native["power_w_mean"] - result["power_w_mean"], sound(kept, done)
 
 
 def _few(requests: int) -> str:
