@@ -156,6 +156,19 @@ def test_a_product_is_told_of_equal_work_only_and_over_the_least(found: Comparis
     assert any("unequal work" in doubt for doubt in timed.doubts)
 
 
+def test_work_of_which_nothing_is_known_is_not_called_unequal(
+    arm: Path, x86: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platforms, "AMOUNTS", ())
+    monkeypatch.setattr(platforms, "equal_work", lambda _: False)
+    found = platforms.compare([platform(None, arm), platform(None, x86)])
+    joined = next(one for one in found.joined if (one.run, one.phase) == WRITE)
+    assert joined.line("energy_j") is None
+    told = "nothing tells how much work was done: time, energy and energy-delay product are"
+    assert any(doubt.startswith(told) for doubt in joined.doubts)
+    assert not any("unequal" in doubt for doubt in joined.doubts)
+
+
 def test_a_missing_price_is_said_and_is_no_zero(found: Comparison) -> None:
     line = next(one for one in found.joined if (one.run, one.phase) == WRITE).line("mib_s_per_eur")
     assert line is not None

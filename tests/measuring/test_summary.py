@@ -144,6 +144,16 @@ def test_time_and_energy_are_compared_of_equal_work_only(
     )
 
 
+def test_work_that_is_known_by_files_alone_is_compared() -> None:
+    """Its rate and its files per joule were in tables and reports only."""
+    left, right = (
+        rates_of("tree", 50.0, files=600.0, files_per_s=rate, files_per_joule=rate / 100)
+        for rate in (60.0, 90.0)
+    )
+    found = {one.metric: one.ratio for one in compare.of_rows(left, right)}
+    assert (found["files_per_s"], found["files_per_joule"]) == (1.5, 1.5)
+
+
 def test_a_difference_beyond_noise_is_said_in_words() -> None:
     left, right = rows_of([100.0, 101, 99]), rows_of([200.0, 202, 198])
     found = compare.of_rows(left, right)

@@ -41,6 +41,7 @@ NAMES = {
     "edp_w1": "energy-delay product",
     "mib_per_joule_net": "MiB per joule, net",
     "iops_per_watt_net": "I/Os per joule, net",
+    "files_per_joule_net": "files per joule, net",
     "edp_w1_net": "energy-delay product, net",
     "capacity_tb_per_watt": "capacity per watt",
     "capacity_tb_per_watt_net": "capacity per watt, net",
@@ -54,7 +55,7 @@ NAMES = {
 
 HIGHER_IS_BETTER = (
     *("throughput_mib_s", "iops", "iops_mean", "mib_per_joule", "iops_per_watt"),
-    *("files_per_s", "files_per_joule"),
+    *("files_per_s", "files_per_joule", "files_per_joule_net"),
     "background_rate_mean",
     *("mib_per_joule_net", "iops_per_watt_net", "peak_share"),
     *("capacity_tb_per_watt", "capacity_tb_per_watt_net"),
@@ -71,6 +72,9 @@ SLIGHT_PERCENT = 0.1
 """A smaller difference is told as small, however certain it is: hardly anything hangs on it."""
 
 UNEQUAL_WORK = "unequal work: time, energy and energy-delay product are left out"
+UNKNOWN_WORK = (
+    "nothing tells how much work was done: time, energy and energy-delay product are left out"
+)
 UNEQUAL_SPANS = "unequal simulated times: energy is left out"
 
 _TOLD_MAX = 10
@@ -332,7 +336,8 @@ def method(ratios: Sequence[Ratio]) -> str:
     if not tests:
         single = "repetition" if ratios[0].sample == "run" else ratios[0].sample
         return f"no test: one {single} on a side"
-    text = f"{ratios[0].test}; p corrected for {tests} metrics by Holm's method, beyond noise"
+    word = "metric" if tests == 1 else "metrics"
+    text = f"{ratios[0].test}; p corrected for {tests} {word} by Holm's method, beyond noise"
     return f"{text} below {LEVEL:g}; 95 % intervals are of each metric alone"
 
 

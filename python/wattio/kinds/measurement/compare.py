@@ -16,11 +16,13 @@ METRICS = (
     "seconds",
     "throughput_mib_s",
     "iops",
+    "files_per_s",
     *("latency_us_p99", "latency_us_p999", "latency_us_p9999"),
     "power_w_mean",
     "energy_j",
     "mib_per_joule",
     "iops_per_watt",
+    "files_per_joule",
     "edp_w1",
 )
 """What is compared, in this order."""

@@ -15,9 +15,9 @@ from wattio.kinds.measurement import comparable, platform_doubts
 from wattio.kinds.measurement.compare import METRICS, OF_EQUAL_WORK
 from wattio.kinds.measurement.platform import Platform
 from wattio.kinds.measurement.schema import IDLE
-from wattio.results.compare import UNEQUAL_WORK, Ratio, corrected, of_means, sentence
+from wattio.results.compare import UNEQUAL_WORK, UNKNOWN_WORK, Ratio, corrected, of_means, sentence
 from wattio.results.runs import Run
-from wattio.results.summary import Estimate, Row, equal_work, estimates
+from wattio.results.summary import AMOUNTS, Estimate, Row, equal_work, estimates
 
 PER_EURO = {
     "mib_s_per_eur": ("throughput_mib_s", "MiB/s/EUR"),
@@ -26,9 +26,12 @@ PER_EURO = {
 }
 """What is divided by a platform's price, and the unit that comes out."""
 
+_BY_WATT = ("mib_per_joule", "iops_per_watt", "files_per_joule", "edp_w1")
+
 SHOWN = (
-    *(name for name in METRICS if name not in ("mib_per_joule", "iops_per_watt", "edp_w1")),
+    *(name for name in METRICS if name not in _BY_WATT),
     *("mib_per_joule", "mib_per_joule_net", "iops_per_watt", "iops_per_watt_net"),
+    *("files_per_joule", "files_per_joule_net"),
     *("capacity_tb_per_watt", "capacity_tb_per_watt_net"),
     *PER_EURO,
     *("peak_share", "edp_w1", "edp_w1_net"),
@@ -38,6 +41,7 @@ SHOWN = (
 _HEADLINES = (
     ("throughput_mib_s", "mib_per_joule", "mib_s_per_eur", "peak_share", "edp_w1"),
     ("iops", "iops_per_watt", "iops_per_eur", "peak_share", "edp_w1"),
+    ("files_per_s", "files_per_joule", "edp_w1"),
     ("power_w_mean", "capacity_tb_per_watt", "tb_per_eur"),
 )
 """What is said in words: of the bytes moved, or of operations, or of what is idle."""
@@ -215,7 +219,8 @@ def _join(platforms: Sequence[Platform], found: Sequence[Row], own: Sequence[str
     if not equal_work(found):
         names = tuple(name for name in SHOWN if name not in OF_EQUAL_WORK)
         if found[0].run.subject != IDLE:
-            told.append(UNEQUAL_WORK)
+            said = any(row.mean(name) for row in found for name in AMOUNTS)
+            told.append(UNEQUAL_WORK if said else UNKNOWN_WORK)
     lines = []
     for name in names:
         values = _values(platforms, found, name)
