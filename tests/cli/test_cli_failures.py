@@ -10,6 +10,8 @@ import subprocess
 import sys
 import unicodedata
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -20,7 +22,9 @@ from wattio import _core, cli
 from wattio.cli import output
 from wattio.cli.failures import answer, joined
 from wattio.cli.printable import printable
+from wattio.cli.resumable import resumable
 from wattio.errors import ResultError, storage_reason
+from wattio.results.folder import ResultFolder
 
 
 def called(*arguments: str) -> int:
@@ -367,3 +371,21 @@ def test_output_that_finds_no_room_is_told_as_output(
         1,
         f"wattio: standard output: {os.strerror(errno.ENOSPC)}\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("left", "told"),
+    [
+        (2, "1 of 3 runs are kept in r; when that is fixed, continue with: wattio run --resume r"),
+        (0, "all 3 runs are kept in r, and nothing is left to run; for the report: wattio report"),
+    ],
+)
+def test_a_result_that_is_whole_is_not_to_be_continued(left: int, told: str) -> None:
+    """On a disk that is read-only, `--resume` of one ended with how to continue."""
+    folder = cast("ResultFolder", SimpleNamespace(path=Path("r")))
+    refused = OSError(errno.EROFS, os.strerror(errno.EROFS), "r/lock")
+    with (
+        pytest.raises(ResultError, match=f"r/lock: Read-only file system; {told}"),
+        resumable(folder, 3, lambda: left, "runs"),
+    ):
+        raise refused

@@ -40,11 +40,23 @@ def resumable(
         reason = storage_reason(error)
         if reason is None:
             raise
+        if _is_all_done(left):
+            raise ResultError(
+                f"{reason}; all {total} {noun} are kept in {folder.path}, and nothing is left to"
+                f" run; for the report: wattio report {folder.path} --out FOLDER"
+            ) from error
         kept = _kept(folder, total, left, noun)
         raise ResultError(
             f"{reason}; {kept}; when that is fixed, continue with: wattio run --resume"
             f" {folder.path}"
         ) from error
+
+
+def _is_all_done(left: Callable[[], int]) -> bool:
+    try:
+        return left() == 0
+    except (WattioError, OSError, sqlite3.Error):
+        return False
 
 
 def _kept(folder: ResultFolder, total: int, left: Callable[[], int], noun: str) -> str:
