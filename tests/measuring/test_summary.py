@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from wattio.api.results import IN_SUMMARY
 from wattio.cli import output, run_measurement
 from wattio.kinds.measurement import compare
 from wattio.kinds.measurement.folder import MeasurementFolder
@@ -152,6 +153,12 @@ def test_work_that_is_known_by_files_alone_is_compared() -> None:
     )
     found = {one.metric: one.ratio for one in compare.of_rows(left, right)}
     assert (found["files_per_s"], found["files_per_joule"]) == (1.5, 1.5)
+
+
+def test_the_table_of_a_summary_has_what_is_compared() -> None:
+    """Files per second and per joule were not in it."""
+    apart = {"seconds", "latency_us_p999", "latency_us_p9999", "edp_w1"}
+    assert set(compare.METRICS) - apart <= set(IN_SUMMARY)
 
 
 def test_a_difference_beyond_noise_is_said_in_words() -> None:

@@ -109,11 +109,13 @@ def open_result(path: str | os.PathLike[str]) -> Result:
     return Result(folder, kind, opened)
 
 
-_IN_SUMMARY = (
+IN_SUMMARY = (
     *("power_w_mean", "energy_j", "saving_share", "iops_mean", "iops", "throughput_mib_s"),
-    *("iops_per_watt", "mib_per_joule", "latency_us_mean", "latency_us_p99"),
+    *("iops_per_watt", "mib_per_joule", "files_per_s", "files_per_joule"),
+    *("latency_us_mean", "latency_us_p99"),
     *("relative_latency_us_mean", "relative_latency_us_p99", "captured_share"),
 )
+"""Metrics that the table of a summary has a column for, where any run has them."""
 
 
 def _summary(result: Result) -> Table:
@@ -126,7 +128,7 @@ def _summary(result: Result) -> Table:
         "iterations": [row.used for row in rows],
         "invalid": [row.invalid for row in rows],
     }
-    for name in _IN_SUMMARY:
+    for name in IN_SUMMARY:
         means = [row.mean(name) for row in rows]
         if any(mean is not None for mean in means):
             columns[name] = means
