@@ -364,6 +364,25 @@ def test_a_line_that_cannot_be_read_is_told(
     assert "whole" in found.out
 
 
+def test_what_a_model_estimated_is_labelled_and_so_is_a_total_with_it(
+    logged: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A total of an outlet and a model looked measured."""
+    meters = ("csv:pdu.log", "estimate:/etc/model.toml")
+    rows = (f"{meter},{n},{50 + n % 3}" for n in range(200) for meter in meters)
+    (logged / "both.csv").write_text("\n".join(["meter,time,power_w", *rows]))
+    assert called("both.csv") == 0
+    rows_told = capsys.readouterr().out
+    assert "estimate:/etc/model.toml, ESTIMATE" in rows_told
+    assert "total, ESTIMATE" in rows_told
+    assert "pdu.log, ESTIMATE" not in rows_told
+    assert called("both.csv", "--json") == 0
+    (whole,) = json.loads(capsys.readouterr().out)["phases"]
+    assert whole["estimates"] == ["estimate:/etc/model.toml"]
+    assert called("pdu.csv") == 0
+    assert "ESTIMATE" not in capsys.readouterr().out
+
+
 def test_what_was_logged_twice_counts_once(
     logged: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

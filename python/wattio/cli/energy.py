@@ -145,6 +145,11 @@ def _stem(name: str) -> str:
     return asked or Path(parts.path).stem
 
 
+def _is_estimate(label: str) -> bool:
+    """Whether a channel was recorded from a model, which its name in a file of ours says."""
+    return label.startswith("estimate:") or "/estimate:" in label
+
+
 def _as_json(one: Evaluated, absolute: bool) -> dict[str, Any]:
     start, end = one.span.start.utc_ns, one.span.end.utc_ns
     return {
@@ -154,6 +159,7 @@ def _as_json(one: Evaluated, absolute: bool) -> dict[str, Any]:
         "seconds": one.span.seconds,
         "channels": {label: asdict(amount) for label, amount in one.channels.items()},
         "total": asdict(one.total),
+        "estimates": [label for label in one.channels if _is_estimate(label)],
         "verdict": one.verdict,
         "reasons": [verdict.reason for verdict in one.verdicts if verdict.reason],
     }
@@ -171,6 +177,8 @@ def _show(found: list[Evaluated], bad: list[str], repeated: Mapping[str, int]) -
         table.add_column(column, justify="left" if column in ("phase", "channel", "") else "right")
     for one in found:
         rows = dict(one.channels)
+        guessed = {label for label in rows if _is_estimate(label)}
+        guessed |= {"total"} if guessed else set()
         if len(rows) != 1:
             rows["total"] = one.total
         for label, amount in rows.items():
@@ -178,7 +186,7 @@ def _show(found: list[Evaluated], bad: list[str], repeated: Mapping[str, int]) -
             worst = one.verdict if label == next(reversed(rows)) else ""
             table.add_row(
                 one.span.name,
-                label,
+                f"{label}, ESTIMATE" if label in guessed else label,
                 output.number(one.span.seconds),
                 *(output.bracketed(text, one.verdict != "INVALID") for text in means),
                 output.number(amount.power_w_min),
