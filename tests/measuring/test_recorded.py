@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,10 @@ def test_clocks_that_do_not_go_together_are_refused() -> None:
     one = {"a": channel(lambda t: t, TIMES)}
     with pytest.raises(InputError, match=r"others from an arbitrary start; give it with"):
         recorded.evaluate(one, [Phase("x", 0, 5 * SECOND, absolute=False)])
+    # Without phases it was told that they have no time in common.
+    both = one | {"b": replace(one["a"], absolute=False)}
+    with pytest.raises(InputError, match=r"others from an arbitrary start; give it with"):
+        recorded.phases_within(both)
 
 
 def test_without_phases_it_is_the_time_that_all_have() -> None:
@@ -251,6 +256,7 @@ def test_phases_of_mlperfs_log(tmp_path: Path) -> None:
         ("phase,begin\nx,1\n", "phases:1: the header needs columns start and end.*phase, begin"),
         ("start,end\n", "has no phase"),
         ("start,end\n2,1\n", 'phases:2: phase "phase 1" ends before it starts'),
+        ("start,end\n2,2\n", 'phases:2: phase "phase 1" ends when it starts'),
         ("start,end\n2\n", "phases:2: has 1 fields, needs at least 2"),
         ("start,end\n2,soon\n", 'phases:2: "soon" is not a time'),
         (f"start,end\n2,{T0}\n", "phases:2: one of its times counts from 1970"),

@@ -39,7 +39,9 @@ def read(path: Path, zone: tzinfo) -> list[Phase]:
     is_mlperf = any(_MLPERF.search(line) for line in lines)
     found: list[Phase] = []
     for number, phase in (_of_mlperf if is_mlperf else _of_table)(path, lines, zone):
-        if phase.end_ns <= phase.start_ns:
+        if phase.end_ns == phase.start_ns:
+            raise InputError(f'{path}:{number}: phase "{phase.name}" ends when it starts')
+        if phase.end_ns < phase.start_ns:
             raise InputError(f'{path}:{number}: phase "{phase.name}" ends before it starts')
         if phase.name in {other.name for other in found}:
             raise InputError(f'{path}:{number}: phase "{phase.name}" is named twice')

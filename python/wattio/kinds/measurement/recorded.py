@@ -71,11 +71,21 @@ def phases_within(channels: Mapping[str, Channel]) -> list[Phase]:
         found[known] = Phase(known, start_ns, end_ns, first.absolute)
     if found:
         return list(found.values())
+    _refuse_clocks(channels, [])
     starts = [int(channel.samples.utc_ns[0]) for channel in channels.values()]
     ends = [int(channel.samples.utc_ns[-1]) for channel in channels.values()]
     if max(starts) >= min(ends):
         raise InputError("the channels have no time in common; give the phases with --phases")
     return [Phase(WHOLE, max(starts), min(ends), first.absolute)]
+
+
+def _refuse_clocks(channels: Mapping[str, Channel], phases: Sequence[Phase]) -> None:
+    kinds = {channel.absolute for channel in channels.values()}
+    if len(kinds) > 1 or any(phase.absolute not in kinds for phase in phases):
+        raise InputError(
+            "some times count from 1970, others from an arbitrary start; give it with"
+            " ?start=2026-01-31T12:00:00Z behind the file's name"
+        )
 
 
 def evaluate(
@@ -85,12 +95,7 @@ def evaluate(
     rules: Rules | None = None,
 ) -> list[Evaluated]:
     """Evaluate phases. Raises InputError where phases and samples are not on one clock."""
-    kinds = {channel.absolute for channel in channels.values()}
-    if len(kinds) > 1 or any(phase.absolute not in kinds for phase in phases):
-        raise InputError(
-            "some times count from 1970, others from an arbitrary start; give it with"
-            " ?start=2026-01-31T12:00:00Z behind the file's name"
-        )
+    _refuse_clocks(channels, phases)
     # Seconds since 1970 would leave a float a quarter of a microsecond.
     base_ns = min(phase.start_ns for phase in phases)
     watched = {label: _watched(label, one, base_ns) for label, one in channels.items()}
