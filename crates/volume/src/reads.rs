@@ -124,7 +124,6 @@ impl Volume {
     ) {
         let Wanted::Run(run) = &mut self.reads.all[read].pieces[piece] else { return };
         let place = run.span.first;
-        let is_read = pages.is_ok();
         let made = pages.ok().and_then(|pages| run.make(pages, &mut self.recycler));
         match made {
             Some(pages) => {
@@ -141,6 +140,8 @@ impl Volume {
                     // What else lies in these blocks was not looked at: the scrub does that.
                     self.scrub_soon(place.segment, bad);
                 } else {
+                    let blocks = u64::from(bad.count_ones()) * part.blocks.len() as u64;
+                    self.counters.damaged_blocks += blocks;
                     self.repair(place, &part, bad);
                 }
                 self.reads.all[read].pieces[piece] = Wanted::Ready(Piece::Data(part));
@@ -148,10 +149,9 @@ impl Volume {
             }
             None => {
                 run.bad |= 1 << device;
-                if is_read {
-                    self.counters.damaged_blocks += 1;
-                }
                 if !self.issue_run(read, piece) && !self.split_run(read, piece) {
+                    // One at least: which of them, nobody has looked.
+                    self.counters.damaged_blocks += 1;
                     let read = &mut self.reads.all[read];
                     read.is_damaged = true;
                     read.waiting -= 1;

@@ -188,6 +188,28 @@ fn each_block_of_a_read_comes_from_the_device_that_has_it() {
         }
         assert_eq!(world.read_now(10, 4).map(|blocks| blocks.len()), Ok(4));
         assert_eq!(damaged(&mut world, 10..14), [0; 0]);
+        // Attempts counted, those that brought wrong bytes, and not what was damaged.
+        let counters = world.volume.counters();
+        assert_eq!(counters.damaged_blocks, counters.repaired_blocks, "by bits: {is_by_bits}");
+        assert!(counters.repaired_blocks > 0 || !is_by_bits, "{counters:?}");
+    }
+}
+
+/// What nobody could read counted as damaged only if bytes came, and came wrong.
+#[test]
+fn a_block_that_no_device_has_counts_as_damaged() {
+    for is_by_bits in [false, true] {
+        let mut world = world(1);
+        world.write_run_now(10, 4);
+        let (disk, offset) = (world.disks[0].clone(), behind(&world, 1));
+        if is_by_bits {
+            disk.flip_bit(offset, &mut world.random);
+        } else {
+            disk.spoil(offset);
+        }
+        assert!(world.read_now(10, 1).is_err());
+        let counters = world.volume.counters();
+        assert_eq!((counters.damaged_blocks, counters.repaired_blocks), (1, 0));
     }
 }
 
