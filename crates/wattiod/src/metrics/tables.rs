@@ -39,6 +39,11 @@ pub(super) const GAUGES: &[Metric] = &[
         value: |status| seconds(status.latency.latency_us_p99),
     },
     Metric {
+        name: "wattio_latency_resolution_seconds",
+        help: "Steps of the source of latency, if longer than 1 us: what is less was not measured.",
+        value: |status| seconds(status.latency.latency_us_resolution),
+    },
+    Metric {
         name: "wattio_latency_baseline_seconds",
         help: "Mean latency that this load has at full speed.",
         value: |status| seconds(status.latency.baseline_us),

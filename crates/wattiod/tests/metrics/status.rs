@@ -71,7 +71,7 @@ pub fn full_status() -> Status {
 
 fn latency() -> LatencyStatus {
     LatencyStatus {
-        latency_us_resolution: None,
+        latency_us_resolution: Some(125.0),
         source: "prometheus".to_owned(),
         requests_per_s: Some(4000.0),
         latency_us_mean: Some(312.5),
