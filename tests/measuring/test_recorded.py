@@ -257,7 +257,7 @@ def test_phases_of_mlperfs_log(tmp_path: Path) -> None:
         ("start,end\n", "has no phase"),
         ("start,end\n2,1\n", 'phases:2: phase "phase 1" ends before it starts'),
         ("start,end\n2,2\n", 'phases:2: phase "phase 1" ends when it starts'),
-        ("start,end\n2\n", "phases:2: has 1 fields, needs at least 2"),
+        ("start,end\n2\n", "phases:2: has 1 field, needs at least 2"),
         ("start,end\n2,soon\n", 'phases:2: "soon" is not a time'),
         (f"start,end\n2,{T0}\n", "phases:2: one of its times counts from 1970"),
         ("phase,start,end\nx,1,2\nx,2,3\n", 'phases:3: phase "x" is named twice'),

@@ -100,7 +100,7 @@ def test_a_time_is_in_the_unit_of_its_column(name: str, at_ns: int) -> None:
     [
         ("time,power\n1767225600,50\nnow,50\n", "", 'log.csv:3: "now" is not a time'),
         ("time,power\n1767225600,x5\n", "", 'log.csv:2: "x5" is not a number'),
-        ("time,power\n1767225600\n", "", "log.csv:2: has 1 fields, needs at least 2"),
+        ("time,power\n1767225600\n", "", "log.csv:2: has 1 field, needs at least 2"),
         (
             "time,power\n1.5,50\n",
             "",

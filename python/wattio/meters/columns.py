@@ -130,6 +130,14 @@ def split(line: str, delimiter: str) -> list[str]:
     return [field.strip() for field in fields]
 
 
+def field_of(fields: list[str], place: int) -> str:
+    """A field by its place. Raises ValueError where the line is too short."""
+    if place >= len(fields):
+        have = "1 field" if len(fields) == 1 else f"{len(fields)} fields"
+        raise ValueError(f"has {have}, needs at least {place + 1}")
+    return fields[place]
+
+
 def find_layout(header: str, wanted: ColumnNames) -> Layout:
     """The columns of a header line. Raises ValueError: what is missing, and what is there."""
     from wattio.files.document import nearest
@@ -244,17 +252,12 @@ def parse_row(
     commas_part = layout.delimiter == ","
     fields = split(line, layout.delimiter)
 
-    def field(place: int) -> str:
-        if place >= len(fields):
-            raise ValueError(f"has {len(fields)} fields, needs at least {place + 1}")
-        return fields[place]
-
     def value(place: int | None) -> float | None:
-        text = "" if place is None else field(place)
+        text = "" if place is None else field_of(fields, place)
         return None if text.lower() in _ABSENT else number(point(text, decimal, commas_part))
 
-    time_text = point(field(layout.time), decimal, commas_part)
-    meter = None if layout.meter is None else field(layout.meter)
+    time_text = point(field_of(fields, layout.time), decimal, commas_part)
+    meter = None if layout.meter is None else field_of(fields, layout.meter)
     time_ns, absolute = parse_time(time_text, zone, layout.time_ns, before_ns.get(meter))
     power_w = value(layout.power)
     volts, amperes = value(layout.volts), value(layout.amperes)

@@ -97,7 +97,7 @@ class Lines:
             if row.absolute:
                 self._before_ns[row.meter] = row.time_ns
             if row.power_w is not None:
-                plausible(row.power_w, "the file")
+                plausible(row.power_w, row.meter or "the meter")
         return rows
 
     def last_row(self) -> Row | None:

@@ -94,17 +94,11 @@ def _of_table(path: Path, lines: list[str], zone: tzinfo) -> Iterator[tuple[int,
     for count, (at, line) in enumerate(rows, start=1):
         fields = columns.split(line, delimiter)
         try:
-            start_ns, absolute = columns.parse_time(_field(fields, start), zone)
-            end_ns, also = columns.parse_time(_field(fields, end), zone)
-            name = _field(fields, called) if called is not None else ""
+            start_ns, absolute = columns.parse_time(columns.field_of(fields, start), zone)
+            end_ns, also = columns.parse_time(columns.field_of(fields, end), zone)
+            name = columns.field_of(fields, called) if called is not None else ""
         except ValueError as error:
             raise InputError(f"{path}:{at}: {error}") from None
         if absolute != also:
             raise InputError(f"{path}:{at}: one of its times counts from 1970, the other does not")
         yield at, Phase(name or f"phase {count}", start_ns, end_ns, absolute)
-
-
-def _field(fields: list[str], place: int) -> str:
-    if place >= len(fields):
-        raise ValueError(f"has {len(fields)} fields, needs at least {place + 1}")
-    return fields[place]
