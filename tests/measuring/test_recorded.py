@@ -424,3 +424,31 @@ def test_what_cannot_be_used_is_said(
 ) -> None:
     assert called(*words) == 2
     assert says in capsys.readouterr().err
+
+
+def test_a_column_that_is_the_sum_of_the_others_is_told(
+    logged: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The total was twice what was drawn, without a word."""
+    rows = (f"{n},{50 + n % 3},{20 + n % 2},{70 + n % 3 + n % 2}" for n in range(200))
+    (logged / "pdu.csv").write_text("\n".join(["time,A [W],B [W],Total [W]", *rows]))
+    assert called("pdu.csv") == 0
+    assert "wattio: Total [W]: is the sum of the other channels" in capsys.readouterr().err
+    assert called("pdu.csv", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["sum_of_others"] == "Total [W]"
+    parts = [f"csv:pdu.csv?power={name}%20%5BW%5D" for name in "AB"]
+    assert called(*parts) == 0
+    assert "sum of" not in capsys.readouterr().err
+
+
+def test_only_the_sum_of_all_others_is_one() -> None:
+    ramp, level = channel(lambda t: 10 + t, TIMES), channel(lambda t: 50 + 0 * t, TIMES)
+    both = channel(lambda t: 60 + t, TIMES)
+    assert recorded.sum_of_others({"a": ramp, "b": level, "c": both}) == "c"
+    assert recorded.sum_of_others({"c": both, "a": ramp, "b": level}) == "c"
+    assert recorded.sum_of_others({"a": ramp, "b": level, "c": ramp}) is None
+    assert recorded.sum_of_others({"a": level, "b": level}) is None
+    late = channel(lambda t: 60 + t, TIMES[1:])
+    assert recorded.sum_of_others({"a": ramp, "b": level, "c": late}) is None
+    off = channel(lambda t: 0 * t, TIMES)
+    assert recorded.sum_of_others({"a": off, "b": off, "c": off}) is None

@@ -85,13 +85,19 @@ def energy(
     repeated = {label: one.repeated for label, one in channels.items() if one.repeated}
     asked = phase_file.read(phases, zone) if phases else recorded.phases_within(channels)
     found = recorded.evaluate(channels, asked, ends)
+    twice = recorded.sum_of_others(channels)
     if as_json:
         absolute = next(iter(channels.values())).absolute
         told = [_as_json(one, absolute) for one in found]
         lines = {"unreadable_lines": bad, "repeated_lines": repeated}
-        output.print_json({"ends": ends, "phases": told, **lines})
+        output.print_json({"ends": ends, "phases": told, "sum_of_others": twice, **lines})
     else:
         _show(found, bad, repeated)
+        if twice is not None:
+            output.note(
+                f"wattio: {twice}: is the sum of the other channels, so the total counts all of it"
+                " twice; name those that count, as in csv:FILE?power=COLUMN"
+            )
     return 1 if any(one.verdict == "INVALID" for one in found) else 0
 
 
