@@ -174,7 +174,7 @@ fn signals_that_come_at_once_are_one_stop() {
     for at in 0..40 {
         assert_eq!(client.write_at(at << 20, &bytes, 0).unwrap(), 0);
     }
-    target.stop_for(Duration::from_millis(300));
+    target.stop_by(Duration::from_millis(300));
     target.check();
 }
 

@@ -1,6 +1,7 @@
 //! The target as a process.
 
 use crate::client::Client;
+use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -106,19 +107,16 @@ impl Target {
 
     /// As SIGTERM; the target has to end well.
     pub fn stop(&mut self) {
-        self.stop_for(Duration::ZERO);
+        self.stop_by(Duration::ZERO);
     }
 
     /// As SIGTERM, again and again for so long.
-    pub fn stop_for(&mut self, span: Duration) {
+    pub fn stop_by(&mut self, span: Duration) {
         let mut child = self.process.take().unwrap();
         let begun = Instant::now();
-        loop {
-            let asked = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
-            assert!(asked.unwrap().success());
-            if begun.elapsed() >= span {
-                break;
-            }
+        terminate(&child);
+        while begun.elapsed() < span {
+            terminate(&child);
         }
         assert!(child.wait().unwrap().success());
     }
@@ -142,4 +140,8 @@ impl Drop for Target {
 /// The target itself.
 pub fn program() -> Command {
     Command::new(Path::new(env!("CARGO_BIN_EXE_wattio-target")))
+}
+
+fn terminate(child: &Child) {
+    kill_process(Pid::from_child(child), Signal::TERM).unwrap();
 }
