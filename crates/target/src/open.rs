@@ -214,7 +214,9 @@ fn losses(recovery: &Recovery) -> Vec<String> {
         told.push(format!("{blocks} {were} copied from one device to the other"));
     }
     if devices_out > 0 {
-        told.push(format!("{} did not count", counted(devices_out.into(), "device")));
+        let were = if devices_out == 1 { "was" } else { "were" };
+        let devices = counted(devices_out.into(), "device");
+        told.push(format!("{devices} {were} out of date, and not read"));
     }
     if superblock_lost {
         told.push(SUPERBLOCK_LOST.into());
@@ -249,7 +251,7 @@ mod tests {
             [
                 "1 block is damaged: reading it fails",
                 "1 block was copied from one device to the other",
-                "1 device did not count",
+                "1 device was out of date, and not read",
             ]
         );
         assert_eq!(
@@ -257,7 +259,7 @@ mod tests {
             [
                 "2 blocks are damaged: reading them fails",
                 "3 blocks were copied from one device to the other",
-                "2 devices did not count",
+                "2 devices were out of date, and not read",
             ]
         );
     }

@@ -59,8 +59,11 @@ fn page_of_one(status: &Status, is_first: bool) -> String {
     rows.extend(status.application.iter().map(|name| ("application", name.clone())));
     let mode = if status.mode == "observe" { "observe (acts on nothing)" } else { &status.mode };
     rows.push(("mode", format!("{mode}, policy {}", status.policy)));
-    rows.push(("state", status.state.clone().unwrap_or_else(|| "none".into())));
-    rows.push(("reason", status.reason.clone()));
+    // Laws such as ondemand have neither.
+    rows.extend(status.state.iter().map(|state| ("state", state.clone())));
+    if !status.reason.is_empty() {
+        rows.push(("reason", status.reason.clone()));
+    }
     rows.extend(status.forced.iter().map(|forced| ("full speed", forced.clone())));
     let latency = &status.latency;
     let time = |us: f64| latency_time(us, latency.latency_us_resolution);
@@ -319,6 +322,17 @@ mod tests {
         ] {
             assert!(text.contains(part), "{text}");
         }
+    }
+
+    /// It said "state none", and a reason without a word.
+    #[test]
+    fn a_law_without_states_and_reasons_has_no_lines_for_them() {
+        let of = |status: &Status| page(status).lines().map(str::to_owned).collect::<Vec<_>>();
+        let has = |lines: &[String], key: &str| lines.iter().any(|line| line.starts_with(key));
+        let told = of(&Status { reason: "the load rose".into(), ..status() });
+        assert!(has(&told, "state ") && has(&told, "reason "), "{told:?}");
+        let told = of(&Status { state: None, reason: String::new(), ..status() });
+        assert!(!has(&told, "state") && !has(&told, "reason"), "{told:?}");
     }
 
     /// Somebody else changed what was set after an hour: from then on there was no estimate, and its
