@@ -217,7 +217,9 @@ def test_by_turns_with_full_speed_the_difference_is_told(tmp_path: Path, etcd: E
         assert all(mask == ALL for mask in etcd.allowed())
     # No meter: half of the cores less is the power model's word, and called so.
     assert found["power_is_estimate"]
-    assert 0 < found["power_w_saved"]["mean"] < found["power_w_full_speed"]
+    # Where others keep busy what was left there is nothing to save, but the model's noise.
+    saved_share = found["power_w_saved"]["mean"] / found["power_w_full_speed"]
+    assert -0.05 < saved_share < 1
     assert found["latency_change"]["half_width"] > 0
     by_turns = [row["cores"] for row in place.windows() if row["forced"] is not None]
     governed = [row["cores"] for row in place.windows() if row["forced"] is None]
