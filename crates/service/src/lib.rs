@@ -167,10 +167,47 @@ impl ServiceError {
     }
 }
 
+/// Where page and metrics are, and what keeps others out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Their address.
+    pub address: SocketAddr,
+    has_tls: bool,
+    has_token: bool,
+}
+
+impl Page {
+    /// Where they are, in words.
+    #[must_use]
+    pub fn place(&self) -> String {
+        let scheme = if self.has_tls { "https" } else { "http" };
+        format!("page and metrics on {scheme}://{}/", self.address)
+    }
+
+    /// What others can see, if they can.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        let is_open = !self.has_token && !is_local(&self.address);
+        is_open.then(|| {
+            format!(
+                "whoever reaches {} can see the page and the metrics; service.tls and \
+                 service.token keep others out",
+                self.address
+            )
+        })
+    }
+}
+
+/// Whether only this host can reach an address.
+#[must_use]
+pub fn is_local(address: &SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
 /// The running service; it ends when dropped.
 #[derive(Debug)]
 pub struct Service {
-    http_address: Option<SocketAddr>,
+    page: Option<Page>,
     /// A permit less for each page that is open.
     streams: Option<Arc<Semaphore>>,
     stop: Option<oneshot::Sender<()>>,
@@ -218,6 +255,7 @@ impl Service {
         let (begin, begun) = oneshot::channel();
         let tls = settings.tls.clone().map(tls::of_page).transpose()?;
         let token = settings.token.clone().map(token::of_page).transpose()?;
+        let (has_tls, has_token) = (tls.is_some(), token.is_some());
         let kept = Kept { tls, token };
         let (opened, open) = mpsc::sync_channel(1);
         let thread = std::thread::Builder::new()
@@ -227,14 +265,15 @@ impl Service {
         let http_address = open.recv().map_err(|_| {
             ServiceError::Thread(std::io::Error::other("it ended before it was ready"))
         })??;
-        let service = Self { http_address, streams: None, stop: Some(stop), thread: Some(thread) };
+        let page = http_address.map(|address| Page { address, has_tls, has_token });
+        let service = Self { page, streams: None, stop: Some(stop), thread: Some(thread) };
         Ok(Opened { begin, service })
     }
 
-    /// The address of page and metrics.
+    /// Page and metrics, if they are served.
     #[must_use]
-    pub fn http_address(&self) -> Option<SocketAddr> {
-        self.http_address
+    pub fn page(&self) -> Option<Page> {
+        self.page
     }
 
     /// Whether anybody has the page open.
@@ -323,4 +362,29 @@ impl Listeners {
 fn socket_error(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> ServiceError {
     let path = path.to_owned();
     move |error| ServiceError::Socket { what, path, error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_told_where_the_page_is_and_who_can_see_it() {
+        let page = |address: &str, has_tls, has_token| {
+            let address = address.parse().expect("an address");
+            Page { address, has_tls, has_token }
+        };
+        assert_eq!(
+            page("127.0.0.1:1", false, false).place(),
+            "page and metrics on http://127.0.0.1:1/"
+        );
+        assert!(page("127.0.0.1:1", true, false).place().contains(" https://"));
+        for local in ["127.0.0.1:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+            assert_eq!(page(local, false, false).warning(), None, "{local}");
+        }
+        assert!(
+            page("0.0.0.0:1", true, false).warning().is_some_and(|told| told.contains("0.0:1"))
+        );
+        assert_eq!(page("0.0.0.0:1", true, true).warning(), None);
+    }
 }

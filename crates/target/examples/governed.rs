@@ -25,7 +25,7 @@ use wattio_host::ledger::Ledger;
 use wattio_host::shadow::{Mode, SharedFitter};
 use wattio_law::DriverSettings;
 use wattio_plant::{ASSUMED_POWER_MODEL, PowerModel};
-use wattio_service::{Program, Service, ServiceRequest, ServiceSettings};
+use wattio_service::{Page, Program, Service, ServiceRequest, ServiceSettings};
 use wattio_target::control_loop::{Books, Governing, Named};
 use wattio_target::plant::{
     CLASSES, Governed, Layout, ReactorCounters, Reactors, Setting, TargetPlant,
@@ -122,7 +122,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ..ServiceSettings::default()
     };
     let service = Service::start(settings, shown, requests)?;
-    if let Some(address) = service.http_address() {
+    if let Some(Page { address, .. }) = service.page() {
         println!("http://{address}/");
     }
     let (end, ended) = mpsc::channel::<()>();

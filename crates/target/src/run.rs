@@ -140,12 +140,12 @@ pub fn run(options: &Options, passed: Vec<Listener>) -> Result<Ended> {
     let (status, seen) = wattio_service::shown(governing.shown(&clock));
     let (requests, requested) = channel();
     let service = service.serve(seen, requests);
-    if let Some(address) = service.http_address() {
-        let scheme = if options.service.tls.is_some() { "https" } else { "http" };
-        log(Priority::Info, &format!("page and metrics on {scheme}://{address}/"));
+    if let Some(page) = service.page() {
+        log(Priority::Info, &page.place());
     }
     let Settings { listen, tls, .. } = &options.server;
-    for message in warnings(listen, tls.as_ref(), &options.service, service.http_address()) {
+    let of_page = service.page().and_then(|page| page.warning());
+    for message in of_page.into_iter().chain(warnings(listen, tls.as_ref())) {
         log(Priority::Warning, &message);
     }
     inbox.forward(requested)?;

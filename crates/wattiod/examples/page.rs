@@ -12,7 +12,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 use wattio_governor::{Basis, Interval, Severity};
 use wattio_host::price::Price;
-use wattio_service::{Service, ServiceRequest, ServiceSettings};
+use wattio_service::{Page, Service, ServiceRequest, ServiceSettings};
 use wattio_units::Watts;
 use wattiod::alternation::{AT_FULL_SPEED, AlternationStatus, Condition};
 use wattiod::control::{Answer, Request, Wattiod};
@@ -330,7 +330,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (publish, status) = wattio_service::shown(scene.status(0));
     let (requests, asked) = mpsc::channel::<ServiceRequest<Wattiod>>();
     let service = Service::start(settings, status, requests)?;
-    if let Some(address) = service.http_address() {
+    if let Some(Page { address, .. }) = service.page() {
         println!("http://{address}/");
     }
     let (end, ended) = mpsc::channel::<()>();

@@ -132,8 +132,8 @@ pub fn govern(options: &Options) -> Result<Ended> {
     daemon.record(journals);
     let folders = daemon.folders();
     let mut status = Published::new(publisher, &clock);
-    if let Some(address) = service.http_address() {
-        shown::tell(&source, address);
+    if let Some(page) = service.page() {
+        shown::tell(page);
     }
     inbox.forward(requested)?;
     // Fails without a service manager, which is fine.

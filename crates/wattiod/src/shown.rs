@@ -7,7 +7,6 @@ use crate::log::log;
 use crate::status::Status;
 use anyhow::Result;
 use rustix::process::geteuid;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -16,7 +15,9 @@ use wattio_host::clock::HostClock;
 use wattio_host::config::{PageTls, ServiceConfig};
 use wattio_host::{facts, trust};
 use wattio_service::tls::Files;
-use wattio_service::{Publisher, Service, ServiceError, ServiceRequest, ServiceSettings, Shown};
+use wattio_service::{
+    Page, Publisher, Service, ServiceError, ServiceRequest, ServiceSettings, Shown,
+};
 
 /// Starts page and socket. Shadow mode continues without whatever another daemon has taken or only
 /// root may open: it acts on nothing, and may run beside a daemon that does.
@@ -46,14 +47,10 @@ pub(crate) fn serve(
 }
 
 /// Says where the page is, and who can see it.
-pub(crate) fn tell(source: &Source, address: SocketAddr) {
-    let service = &source.config.service;
-    let scheme = if service.tls.is_some() { "https" } else { "http" };
-    log(Severity::Info, &format!("page and metrics on {scheme}://{address}/"));
-    if service.token.is_none() && !service.listen.is_local() {
-        let message = "whoever reaches that address can see them; service.tls and service.token \
-                       keep others out";
-        log(Severity::Warning, message);
+pub(crate) fn tell(page: Page) {
+    log(Severity::Info, &page.place());
+    if let Some(warning) = page.warning() {
+        log(Severity::Warning, &warning);
     }
 }
 

@@ -60,7 +60,7 @@ fn owner_and_group_may_use_it_and_nobody_else() {
     let group = std::fs::metadata(folder.path()).unwrap().gid();
     let settings = ServiceSettings { socket_group: Some(group), ..only_socket(&path) };
     let running = Running::try_start(settings).unwrap();
-    assert_eq!(running.service.http_address(), None);
+    assert_eq!(running.service.page(), None);
     let socket = std::fs::metadata(&path).unwrap();
     assert!(socket.file_type().is_socket());
     assert_eq!((socket.permissions().mode() & 0o7777, socket.gid()), (0o660, group));

@@ -87,7 +87,7 @@ impl Running {
     }
 
     pub fn address(&self) -> SocketAddr {
-        self.service.http_address().unwrap()
+        self.service.page().unwrap().address
     }
 
     /// The answer to `GET path`.
