@@ -55,6 +55,14 @@ def test_every_folder_of_studies_is_an_example(capsys: pytest.CaptureFixture[str
         assert b"[study]" in shipped.study_file(name).read_bytes()
 
 
+def test_every_name_that_is_listed_can_be_copied() -> None:
+    """`two-clusters/arm.toml` was listed, and refused with the name of its folder."""
+    for number, name in enumerate(shipped.named_studies()):
+        assert called("new", "study", f"mine{number}", "--from", name) == 0
+        copied = {path.name for path in Path(f"mine{number}").glob("*.toml")}
+        assert (Path(name).name if "/" in name else "study.toml") in copied
+
+
 def test_nothing_is_overwritten(capsys: pytest.CaptureFixture[str]) -> None:
     Path("mine").mkdir()
     Path("mine.toml").write_text("kept")

@@ -61,6 +61,8 @@ def study(
             head = document.read(file).content["study"]
             output.say(f"{known:21} {head['kind']:12} {head['description']}")
         return 0
+    if source in shipped.named_studies():
+        source = source.partition("/")[0]  # one of several studies: they share files
     files = shipped.examples().get(source)
     if files is None:
         raise InputError(f'--from "{source}": {nearest(source, list(shipped.examples()))}')
