@@ -27,10 +27,10 @@ _QUANTITIES = {
 
 app = App(
     name="advise",
-    help="Choose by a model, with intervals: `io` takes the I/O approach of a simulation, `cluster`"
-    " what to buy for a storage cluster.",
+    help="Advice from models, with intervals: `io` on how a simulation should write its output,"
+    " `cluster` on what to buy for a storage cluster.",
     help_format="markdown",
-    help_epilogue="""docs/advise.md says what the model is, and how to describe a platform.
+    help_epilogue="""docs/advise.md describes the models, and how to describe a platform.
 
 **Examples**
 
@@ -68,25 +68,27 @@ def io(
     seed: int = 1,
     as_json: Annotated[bool, Parameter("--json", negative="")] = False,
 ) -> int:
-    """Rank I/O approaches by energy or time, from what is known of application and platform.
+    """Rank I/O approaches by energy or time, from descriptions of application and platform.
 
-    Every number of the platform has an interval. It is drawn from many times, so that each result
-    has an interval too, and the first place says in how many of the draws it is the first.
+    Every number of the platform has an interval. Values are drawn from these intervals many times,
+    so each result has an interval, too; for each approach, the share of draws in which it ranks
+    first is shown.
 
     Parameters
     ----------
     application
-        TOML file: steps, how often they write, bytes of a dump.
+        TOML file: number of steps, how often they write a dump, and its size.
     platform
         TOML file: nodes, power, storage, and how fast the application computes without I/O.
     objective
-        energy, time or edp:N (energy times time to the power of N).
+        What to minimise: energy, time or edp:N (energy times time to the power of N).
     approaches
-        Some of tp, dc:N, dn:R, with commas; tp, dc:1, dc:2, dn:15 and dn:7 otherwise.
+        Approaches to rank, separated by commas: tp (every rank writes), dc:N (N cores of each node
+        write), dn:R (one node writes for R that compute). Default: tp, dc:1, dc:2, dn:15, dn:7.
     output_every
-        Steps between dumps, instead of the file's.
+        Steps between dumps; default: the file's.
     draws
-        How often the intervals are drawn from: 1000 to 1000000.
+        Number of draws, 1000 to 1000000.
     seed
         Seed of the draws.
     as_json

@@ -29,7 +29,7 @@ wattio advise cluster peak.toml --runs results/a/20260102T030405Z-1a2b3c4 \\
     results/b/20260103T030405Z-5d6e7f8 --purchases purchases.toml --json
 ```
 
-docs/advise.md says what the model is, and what it takes for granted."""
+docs/advise.md describes the model and its assumptions."""
 
 _IOPS = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?) ?IO/s", re.ASCII)
 
@@ -45,25 +45,26 @@ def cluster(
     seed: int = 1,
     as_json: Annotated[bool, Parameter("--json", negative="")] = False,
 ) -> int:
-    """Tell what bounds a storage cluster, what the next euro or watt should buy, how many nodes.
+    """Show what limits a storage cluster, what to buy next, and how many nodes a rate needs.
 
-    Measured runs are held against the theoretical peak: links, devices, clients' memory and, where
-    results have it, the servers' processors; software bounds where no part is near its limit.
-    Everything that is predicted is an estimate, with a 95 % interval: of the peak's deviations, and
-    of the runs' repetitions. Without runs the cluster is taken to be at its peak.
+    Measured runs are compared with the theoretical peak of links, devices, clients' memory and, if
+    results have their time, the servers' processors. If no part is near its limit, software is the
+    limit. All predictions are estimates with 95 % intervals, from the deviations of the peak and
+    the repetitions of the runs. Without runs, the cluster is assumed to work at its peak.
 
     Parameters
     ----------
     peak
-        A peak.toml (`wattio peak --out`); that of the first result's study where none is given.
+        A peak.toml (`wattio peak --out`); default: the one that the first result's study names.
     runs
         Result folders of measurements on this cluster.
     purchases
-        TOML file of [[purchase]]: what could be bought, its price and power.
+        TOML file of [[purchase]] tables: what could be bought, at what price and power.
     rate
-        A wished rate, "2 GiB/s" or "5000 IO/s": how many nodes it takes, and their watts.
+        A desired rate, such as "2 GiB/s" or "5000 IO/s": show how many nodes it needs, and their
+        power.
     draws
-        How often rates are drawn: 1000 to 1000000.
+        Number of draws, 1000 to 1000000.
     seed
         Seed of the draws.
     as_json

@@ -35,7 +35,9 @@ def attach(
     total: Annotated[bool, Parameter(negative="")] = False,
     as_json: Annotated[bool, Parameter("--json", negative="")] = False,
 ) -> int:
-    """Join a file of recorded samples to a measurement, by their time; derive everything again.
+    """Add a file of recorded power samples to a measurement, by their times.
+
+    All metrics are then derived again.
 
     Parameters
     ----------
@@ -46,9 +48,9 @@ def attach(
     covers
         Device that the samples cover; may be repeated.
     label
-        What the meter is called in the result; its kind where it is not given.
+        Name of the meter in the result; default: its kind.
     total
-        Use it for the energy instead of the study's totals, which are shown beside it.
+        Use these samples for the energy; the study's own meters are then shown beside them.
     as_json
         Print one JSON object.
     """

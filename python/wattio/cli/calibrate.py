@@ -35,7 +35,7 @@ _DATA = ".data"
 
 app = App(
     name="calibrate",
-    help="Fit models to what is measured: of this host's power, of a target.",
+    help="Measure, and fit a model: of this host's power, or of a storage target.",
     help_format="markdown",
     help_epilogue="""**Examples**
 
@@ -59,8 +59,8 @@ sudo wattio calibrate power --meter "snmp://public@pdu/apc-rpdu2?outlet=3" \\
 wattio calibrate power --from power-model.data --out power-model.toml
 ```
 
-Frequency and cores take root, and are put back however the sweep ends. Beside the model lies a
-folder of all that was measured (`power-model.data`), which --from fits again."""
+Setting frequency and cores needs root; both are restored however the sweep ends. All measured
+points are kept in a folder next to the model (`power-model.data`); --from fits them again."""
 
 
 @app.command(help_epilogue=_EPILOGUE)
@@ -84,9 +84,9 @@ def power(
 ) -> int:
     """Sweep frequency, active cores and load against a meter, and fit the power model.
 
-    Each setting is held under busy loops pinned to the active cores; the order is drawn from the
-    seed, with idle points between that show a drift. It says what this host cannot sweep, and which
-    coefficients the points do not determine. Exit code 1 where R^2 is 0.99 or less: the model is
+    Each setting is held under busy loops pinned to the active cores. The order is random, with idle
+    points in between that reveal a drift. The output says what this host cannot sweep, and which
+    coefficients the points do not determine. Exit code 1 if R^2 is 0.99 or less: the model is
     written all the same, and marked.
 
     Parameters
@@ -94,19 +94,19 @@ def power(
     out
         The model to write, for `estimate:` and `wattiod`.
     meter
-        Name of a meter; several are summed up (two supplies of one host).
+        Name of a meter; several are added up (two power supplies of one host).
     meter_covers
-        What the meters feed, for the file: `server`, `cpu`.
+        What the meters measure, for the record in the model file: `server` or `cpu`.
     frequencies
-        Frequencies to sweep, with commas; up to four of those that the host has.
+        Frequencies to sweep, separated by commas; default: up to four of those that the host has.
     cores
-        Numbers of active cores to sweep, with commas; one, half of them, all.
+        Numbers of active cores to sweep, separated by commas; default: one, half of them, all.
     loads
-        Shares of their time that the active cores are busy, with commas.
+        Shares of the time in which active cores are busy, separated by commas.
     io
-        Folder on a drive that is read at random; 256 MiB are taken there meanwhile.
+        Also sweep random reads in this folder; it needs 256 MiB while the sweep runs.
     settle
-        Time before each measurement, at least a period of the meter.
+        Wait before each measurement; at least a period of the meter.
     measure
         Time over which each point is measured.
     repeat
@@ -114,7 +114,7 @@ def power(
     seed
         Seed for the order of the settings.
     frequency_max
-        Highest frequency of a core, where the host does not tell it.
+        Highest frequency of a core, such as "2.4 GHz", if the host does not report it.
     source
         Folder of an earlier calibration: fit its points, measure nothing.
     dry_run

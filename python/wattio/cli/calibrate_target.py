@@ -44,7 +44,8 @@ wattio simulate --server server.toml --iops 20000 --open --read-fraction 1 \\
     --io-size "4 KiB"
 ```
 
-Beside the description lies a folder of all points (`server.data`), which --from fits again."""
+All measured points are kept in a folder next to the description (`server.data`); --from fits them
+again."""
 
 _MIB = 1 << 20
 _CACHE_LEAST = 16 * _MIB
@@ -69,44 +70,44 @@ def target(
     dry_run: Annotated[bool, Parameter(negative="")] = False,
     as_json: Annotated[bool, Parameter("--json", negative="")] = False,
 ) -> int:
-    """Measure wattio-target under load, and write the server description of it.
+    """Measure wattio-target under load, and write a server description of it.
 
-    The target is started on a volume of its own, as it is set and once more without memory, and is
-    asked at rates from 1 % to 70 % of what a client reaches: reads from memory and past it, writes,
-    4 KiB and 64 KiB. Processor time of the reactors comes from the kernel. With --compare,
-    loads that were not fitted to are simulated and compared with the target; exit code 1 where one
-    is off by more than 10 %.
+    The target is started on a volume of its own, first with the given memory and then without. It
+    is measured at rates from 1 % to 70 % of what a client reaches: with reads that hit and miss its
+    cache and with writes, of 4 KiB and 64 KiB. The kernel reports the reactors' processor time.
+    With --compare, loads that the fit did not use are simulated and compared with the target; exit
+    code 1 if one is off by more than 10 %.
 
     Parameters
     ----------
     out
         The description to write, for `wattio simulate --server`.
     server_bin
-        File of wattio-target, where it is not installed.
+        Path of the program wattio-target, if it is not installed.
     reactors
-        Threads that serve.
+        Number of threads that serve.
     cache
-        Memory for blocks, 16 MiB at least.
+        Memory to cache blocks, at least 16 MiB.
     write_buffer
-        Memory for writes; "0 B" answers them from the device.
+        Memory for writes that are acknowledged before they are on the device; "0 B" for none.
     size
         Size of the volume, in whole MiB.
     scratch
-        Folder on the disk to be measured; beside the description if none is given.
+        Folder on the disk to be measured; default: the description's folder.
     measure
         How long each load runs.
     repeat
         How many times each load runs.
     seed
-        Of order and arrivals.
+        Seed for the order of the loads and for arrivals.
     compare
-        Compare simulations of ten other loads with the target.
+        Also measure ten other loads, and compare them with their simulation.
     governed
-        How long each of two loads runs under each of three laws; the same is simulated and
-        compared; needs at least two reactors.
+        Also run two loads under each of three laws, this long each, and compare them with their
+        simulation; needs at least two reactors.
     idle
-        What reactors without work do while a law governs them. The description is of those that
-        sleep ("block").
+        What reactors without work do while a law governs them. The description itself is always of
+        reactors that sleep ("block").
     source
         Folder of an earlier calibration: fit its points, measure nothing.
     dry_run

@@ -22,7 +22,7 @@ wattio check my-server.toml my-policy.toml
 wattio check my-study --json
 ```
 
-Exit code 2 where a file cannot be used.""",
+Exit code 2 if a file cannot be used.""",
 )
 
 
@@ -30,18 +30,18 @@ Exit code 2 where a file cannot be used.""",
 def check(*files: Path, as_json: Annotated[bool, Parameter("--json", negative="")] = False) -> int:
     """Check files without running them; the kind of file is detected from its content.
 
-    A study has [study], a profile [profile], a policy file [policy] with a name and [settings],
-    a server description [cores], a configuration of wattiod [latency] or [[application]], one of
-    wattio-target [[export]], a power model [rest], a theoretical peak [peak], files for advice on
-    I/O [platform] and [application], a configuration of the I/O middleware [hpcio]; purchases for a
-    cluster are [[purchase]], platforms to be compared [[platform]]. What is named .xml is a
-    description for Damaris.
+    A study has the table [study], a day profile [profile], a policy file [policy] with a name and
+    [settings], a server description [cores], a configuration of wattiod [latency] or
+    [[application]], one of wattio-target [[export]], a power model [rest], a theoretical peak
+    [peak], files for advice on I/O [platform] and [application], a configuration of the I/O
+    middleware [hpcio], a list of purchases for a cluster [[purchase]], and one of platforms to
+    compare [[platform]]. A file named .xml is a description for Damaris.
 
     Parameters
     ----------
     files
-        TOML files, or one for Damaris; a folder stands for all TOML files below it, and so does the
-        name of a study that comes with wattio.
+        TOML files, or a description for Damaris. A folder, or the name of a study that comes with
+        wattio, stands for all TOML files in it.
     as_json
         Print one JSON object.
     """

@@ -29,9 +29,9 @@ def clean(
 ) -> int:
     """Remove what killed measurements have left: servers, mounts, networks, loop devices, knobs.
 
-    Every measurement does so before it begins; this is for a host that measures no more. What
-    belongs to a process that still runs is left alone. Results are kept, and can be resumed. The
-    exit code is 1 where something could not be removed.
+    Every measurement does this before it begins; this command is for a host on which no other will
+    follow. Whatever belongs to a running process is left alone. Results are kept and can be
+    resumed. Exit code 1 if something could not be removed.
 
     Parameters
     ----------

@@ -60,19 +60,18 @@ def compare(
 ) -> int:
     """Compare two results: the ratio of second to first, and which differences exceed noise.
 
-    Repetitions are compared by Welch's t test of the logarithm of the ratio of means, simulated
-    seeds that both have by the paired one, each with its 95 % interval. The p values of all metrics
-    of a phase are corrected together (Holm); a difference is beyond noise where p is below 0.05
-    then.
+    Repetitions are compared by Welch's t test of the logarithm of the ratio of means, and simulated
+    seeds that both sides have by the paired t test; each ratio has a 95 % interval. The p values of
+    all metrics of a phase are corrected together (Holm). A difference is beyond noise if its
+    corrected p value is below 0.05.
 
-    Runs of the same load and policy are compared; name one run on each side to compare any two.
-    Time, energy and the energy-delay product are compared where both measured runs did the same
-    work. Fleets are compared over their servers, one by one where both have the same ones.
+    Runs of the same load and policy are compared; to compare any two runs, name one on each side.
+    Time, energy and the energy-delay product are compared only if both measured runs did the same
+    work. Fleets are compared server by server if both have the same servers.
 
-    With --platforms, campaigns that were measured on machines of their own are set side by side,
-    run by run and phase by phase: as measured, by watt, by euro, as a share of the theoretical
-    peak, and by the energy-delay product where both did the same work. Ratios are relative
-    to the first platform.
+    With --platforms, results of different machines are shown side by side, run by run and phase by
+    phase: as measured, per watt, per euro, as a share of the theoretical peak, and by the
+    energy-delay product if they did the same work. Ratios are relative to the first platform.
 
     Parameters
     ----------
@@ -82,15 +81,17 @@ def compare(
     second
         The same, for the other side.
     platforms
-        Result folders of measurements in place of these two, as NAME=FOLDER, or FOLDER with the
-        name that its study gives ([platform] name).
+        Result folders of measurements, instead of FIRST and SECOND: each as NAME=FOLDER, or as
+        FOLDER, if its study gives the name ([platform] name).
     platform_file
-        TOML file of [[platform]] with name, price_eur and priced; it overrides the studies.
+        TOML file of [[platform]] tables with name, price_eur and priced; it takes precedence over
+        the studies.
     despite_options
         Join workloads of the same name even if their options differ in more than the amount of
         work.
     html
-        Write a page of the comparison to this file, with its figure (SVG) and table (CSV) beside.
+        Write the comparison as a page to this file, with its figure (SVG) and table (CSV) next to
+        it.
     as_json
         Print one JSON object instead of tables.
     """

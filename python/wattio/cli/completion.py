@@ -18,18 +18,19 @@ wattio completion zsh > ~/.zfunc/_wattio
 wattio completion fish > ~/.config/fish/completions/wattio.fish
 ```
 
-Debian's package `wattio` brings them; for the daemon there is `wattiod completions bash`.""",
+The Debian packages include these scripts. For the other programs: `wattiod completions bash`,
+`wattio-target completions bash`.""",
 )
 
 
 @app.default
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
-    """Print a script that completes commands, options and their values.
+    """Print a script with which a shell completes commands, options and values.
 
     Parameters
     ----------
     shell
-        The shell that reads it.
+        The shell that is to read it.
     """
     from wattio.cli import build
 

@@ -43,19 +43,19 @@ def doctor(
 ) -> int:
     """Show what this machine offers wattio, what it lacks, and what each thing is needed for.
 
-    Nothing here is needed for simulation; a missing item only rules out what is listed beside it.
+    Simulation needs none of this; a missing item only rules out what is listed next to it.
 
     Parameters
     ----------
     root
-        Folder to read /proc, /sys and /dev from; for looking at the tree of another machine.
+        Folder to read /proc, /sys and /dev from, for a copy of another machine's.
     hosts
-        Look at other machines instead, as a study names them ("node[1-4]"), by ssh; exit code 1
-        where one cannot be measured on.
+        Look at other machines instead, by ssh, named as in a study ("node[1-4]"). Exit code 1 if
+        one cannot take part in a measurement.
     ssh
-        Options of ssh for these, such as "-F ssh_config".
+        Options of ssh for these hosts, such as "-F ssh_config".
     python
-        Their Python, 3.8 or newer.
+        The Python on these hosts, 3.8 or newer.
     as_json
         Print one JSON object instead of a table.
     """

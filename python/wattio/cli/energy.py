@@ -33,8 +33,8 @@ wattio energy "csv:pdu.csv?power=outlet1&unit=kW" \\
 wattio energy power.parquet --phases phases.csv --ends samples
 ```
 
-A file of phases has the columns phase, start and end. Exit code 1 where a phase is INVALID, 2 where
-a file cannot be used.""",
+A file of phases has the columns phase, start and end. Exit code 1 if a phase is INVALID, 2 if a
+file cannot be used.""",
 )
 
 _SCHEMES = ("csv", "parquet")
@@ -50,25 +50,26 @@ def energy(
 ) -> int:
     """Compute energy, power, coverage and verdict of phases, by channel and in total.
 
-    Power in watts is integrated; counts of joules or watt-hours are subtracted. The rules are those
-    of studies, as `docs/measuring.md` has them.
+    Power in watts is integrated over the phase. Of an energy counter (joules or watt-hours), the
+    difference over the phase is taken. The rules are those of studies (`docs/measuring.md`).
 
     Parameters
     ----------
     power
-        Recorded power: a text file, a log of samples of PTDaemon (MLPerf's spl.txt), or .parquet as
-        wattio writes it; or `csv:FILE?...` with columns and units as `docs/meters.md` describes.
-        Every meter in a file is a channel; the total is the sum of all channels.
+        Recorded power: a text file of columns, a sample log of PTDaemon (MLPerf's spl.txt), or a
+        .parquet file that wattio wrote; or `csv:FILE?...` with columns and units as
+        `docs/meters.md` describes. Every meter, or column of power, is a channel; the total is
+        their sum.
     phases
-        When the phases were: a text file with columns phase, start, end; or MLPerf's
-        mlperf_log_detail.txt with power_begin and power_end. Without it, the marks in the power, or
-        all of its time.
+        Times of the phases: a text file with columns phase, start and end, or MLPerf's
+        mlperf_log_detail.txt with power_begin and power_end. Default: the marks in the recorded
+        power, or one phase over all of it.
     ends
-        Where a phase begins and ends: at its own times, with the power there interpolated; or at
-        its first and its last sample, as the methodology of the EEHPC working group has it.
+        Where a phase begins and ends: at its own times, with the power interpolated there; or at
+        its first and last sample, as in the methodology of the EEHPC working group.
     phases_zone
-        Zone of times in the file of phases that have none, such as +02:00. That of times in the
-        power is given with its name: `csv:spl.txt?zone=%2B02:00`.
+        Time zone of times in the file of phases that name none, such as +02:00. For the recorded
+        power it is part of the name: `csv:spl.txt?zone=%2B02:00`.
     as_json
         Print one JSON object.
     """

@@ -23,7 +23,7 @@ app = App(
     name="hpcio",
     help="Output of parallel simulations: run, inspect, assemble, calibrate, prefix.",
     help_format="markdown",
-    help_epilogue="""docs/hpcio.md says how a simulation uses the middleware.
+    help_epilogue="""docs/hpcio.md describes how a simulation uses the middleware.
 
 **Examples**
 
@@ -37,7 +37,7 @@ wattio hpcio calibrate --results results --out platform.toml
 )
 app.command(
     run,
-    help_epilogue="""docs/miniapp.md says what is simulated.
+    help_epilogue="""docs/miniapp.md describes the simulation.
 
 **Examples**
 
@@ -72,7 +72,7 @@ wattio hpcio calibrate --results results --held-out kept \\
 
 
 @app.command(
-    help_epilogue="""docs/io-library.md says how programs use it.
+    help_epilogue="""docs/io-library.md describes how programs use it.
 
 **Examples**
 
@@ -83,7 +83,7 @@ PKG_CONFIG_PATH=$(wattio hpcio prefix)/lib/pkgconfig pkg-config --cflags \\
 ```"""
 )
 def prefix() -> int:
-    """Print the folder that libwattio_io lies in, for programs in C and Fortran."""
+    """Print the folder that contains libwattio_io, for programs in C and Fortran."""
     from wattio.hpcio import library
 
     output.say(str(library.prefix()))
@@ -101,7 +101,7 @@ wattio hpcio inspect results/dc1/dumps --json
 def inspect(folder: Path, /, *, as_json: AsJson = False) -> int:
     """List the dumps of a folder, compare their checksums, and say what is missing.
 
-    Exit code 1 where a dump is not whole or not what was written, or where there is none.
+    Exit code 1 if a dump is incomplete or differs from what was written, or if there is none.
 
     Parameters
     ----------

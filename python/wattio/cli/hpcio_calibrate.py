@@ -37,20 +37,20 @@ def calibrate(
     """Fit the parameters of the I/O model to runs of `wattio hpcio run`, and write platform.toml.
 
     Runs without output (--output-every 0) on one rank, on more ranks of a node and on more nodes
-    tell T_base and the speedups; runs of tp, dc:N and dn:R tell how fast writers are and for how
-    long they hold the simulation up. What the runs do not tell gets a wide range, called assumed.
-    Exit code 1 where a fit is bad: its points scatter by more than 10 %.
+    determine T_base and the speedups; runs of tp, dc:N and dn:R determine how fast writers are and
+    how long they hold up the simulation. What no run determines gets a wide range, marked assumed.
+    Exit code 1 if a fit is bad: its points scatter by more than 10 %.
 
     Parameters
     ----------
     results
-        Folders of runs (their --out), folders of such folders, or files of what --json printed.
+        Folders of runs (their --out), folders of such folders, or files with the output of --json.
     out
         The platform file to write.
     held_out
-        Runs that are not fitted to, but predicted: the error of each time and of the ranking.
+        Runs to predict instead of fitting to them; shows the error of each time and of the ranking.
     idle_power
-        Power of all nodes together when idle, as "60 W".
+        Power of all nodes together when idle, such as "60 W".
     name
         Name of the platform.
     seed

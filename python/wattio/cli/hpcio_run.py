@@ -56,56 +56,55 @@ def run(
     """Run a small atmospheric simulation in MPI, and measure what its output costs.
 
     Wall time is from the first step until the last dump is written. Blocked time is how long a
-    computing rank waited for a dump to be taken. Seconds that cores were busy and idle are the
-    kernel's, between both ends. Without a meter the energy is an estimate of the whole host by
-    these, and called so, with the range that its model leaves. Exit code 1 where a dump or a rank
-    failed, or the result could not be kept.
+    computing rank waited for its dumps to be handed over. The kernel reports the seconds for which
+    cores were busy and idle in between. Without a meter, the energy of the whole host is estimated
+    from these, labelled as an estimate, with the range that the model allows. Exit code 1 if a dump
+    or a rank failed, or the result could not be kept.
 
     Parameters
     ----------
     out
-        A new or empty folder; dumps go to `dumps` within, the run's own record to `run`.
+        A new or empty folder: dumps go to its subfolder `dumps`, the record of the run to `run`.
     language
-        Language of the ranks' mini-app: Python, C or Fortran, over the same library; the machine's
-        MPI compiles C and Fortran the first time.
+        Language of the mini-app: Python, C or Fortran, all with the same library. The machine's MPI
+        compiles C and Fortran the first time.
     approach
         `tp` (every rank writes), `dc:N` (N ranks of each node write), `dn:R` (one node writes for
         each R that compute).
     ranks
-        MPI processes altogether, on this machine.
+        Total number of MPI processes, all on this machine.
     ranks_per_node
-        Emulate nodes of so many ranks; without it, this machine is one node.
+        Emulate nodes with this many ranks each; default: this machine is one node.
     core_share
-        Give each rank a slow core of its own: this share of a core, such as "20 %", by control
-        groups.
+        Limit each rank to this share of a core of its own, such as "20 %", by control groups.
     steps
         Time steps.
     output_every
         Steps between dumps; 0 writes nothing.
     size
-        `tiny`, `small`, `medium`, `large` or `document` (373 MB for each dump).
+        `tiny`, `small`, `medium`, `large` or `document` (373 MB per dump).
     scaling
         Whether the size is the whole domain (strong) or the part of each computing rank (weak).
     variables
-        What a dump holds, with commas: all of u,v,w,theta,pressure,moisture.
+        Variables in a dump, separated by commas; default: u,v,w,theta,pressure,moisture.
     buffer
-        Memory of each node for dumps that are not yet written.
+        Memory on each node for dumps that are not yet written.
     when_full
-        What happens when the buffer is full.
+        What happens when the buffer is full: ranks wait, or the oldest dump is dropped.
     compression
         `none`, or `gzip:1` to `gzip:9`.
     checksum
         Keep a checksum of each block.
     sync
-        Bring each dump to the disk before it counts as written.
+        Count a dump as written only once it is on the disk (fsync).
     python
         The Python of the ranks, if not this one: one with wattio, mpi4py and h5py.
     mpirun
-        The launcher of that Python's MPI; by default the one beside it, or that on the path.
+        The launcher of that Python's MPI: the one next to that Python, or else the one on the path.
     meter
-        Name of a meter; several are shown side by side. Without one, all sensors of the kernel that
-        can be read here (wattio meter list), else the model that was fitted to this host, else an
-        assumed one (estimate:host).
+        Name of a meter; several are shown side by side. Default: all sensors of the kernel that can
+        be read here (`wattio meter list`), or else the model fitted to this host, or else an
+        assumed one (`estimate:host`).
     as_json
         Print one JSON object.
     """

@@ -27,10 +27,11 @@ AsJson = Annotated[bool, Parameter("--json", negative="")]
 
 app = App(
     name="import",
-    help="Read what fio, IOR and mdtest have printed, in one form.",
+    help="Show the output of fio, IOR or mdtest in one common form.",
     help_format="markdown",
-    help_epilogue="""Known doubts are reported: answers from a client's cache, stamps of
-whole seconds, deviations of the population, clients that did not run at the same time.
+    help_epilogue="""Known doubts about the figures are reported: answers from a client's
+cache, time stamps in whole seconds, population instead of sample deviations, clients that did not
+run at the same time.
 
 **Examples**
 
@@ -45,9 +46,10 @@ wattio import fio-log job_lat.1.log --window "10 s"
 
 @app.command
 def fio(file: Path, /, *, as_json: AsJson = False) -> int:
-    """Read an output of fio: --output-format=json or json+.
+    """Read output of fio with --output-format=json or json+.
 
-    Of several, as --status-interval prints them, the last is read. Percentiles need json+.
+    If there are several reports, as from --status-interval, the last is read. Percentiles need
+    json+.
 
     Parameters
     ----------
@@ -71,14 +73,14 @@ def fio(file: Path, /, *, as_json: AsJson = False) -> int:
 
 @app.command
 def ior(file: Path, /, *, zone: str = "UTC", as_json: AsJson = False) -> int:
-    """Read an output of IOR, 2.10 to 4.x: JSON, text, or the CSV of 4.x.
+    """Read output of IOR 2.10 to 4.x: JSON, text, or the CSV of 4.x.
 
     Parameters
     ----------
     file
         What IOR printed, or its summary file.
     zone
-        The time zone of IOR's stamps, which do not tell it, such as Europe/Berlin.
+        The time zone of IOR's time stamps, which name none, such as Europe/Berlin.
     as_json
         Print one JSON object instead of a table.
     """
@@ -120,7 +122,7 @@ def fio_log(file: Path, /, *, window: str | None = None, as_json: AsJson = False
     file
         The log: time in ms, latency in ns, direction, block size.
     window
-        Tell the percentiles of stretches of this length too, such as "10 s".
+        Also show the percentiles of each stretch of this length, such as "10 s".
     as_json
         Print one JSON object instead of a table.
     """

@@ -45,12 +45,12 @@ class ReadingOptions:
     Parameters
     ----------
     format
-        Format of the trace, such as spc, if its content does not tell.
+        Format of the trace, such as spc; default: detected from its content.
     columns
-        Columns of a text file in another format, by number from 0 or by name in its first line,
+        Columns of a text file in any other format, by number from 0 or by name in its first line,
         with units: "time=0:us,op=2,lba=3:sectors,size=4:bytes". Times are in ns, us, ms, s or
-        filetime; lba and size in bytes, sectors, KiB or 4k; op=2:get/put names the words for reads
-        and writes, further words (op=2:R/W/T) are left out; device=5 is optional.
+        filetime; lba and size in bytes, sectors, KiB or 4k. op=2:get/put gives the words for reads
+        and writes; rows with any further word (op=2:R/W/T) are left out. device=5 is optional.
     """
 
     format: str | None = None
@@ -69,38 +69,40 @@ class LoadOptions:
     Parameters
     ----------
     pattern
-        Access pattern, of PACER's Table II.
+        Access pattern from Table II of the PACER paper.
     pressure
-        Load, as a share of the rate that the server reaches with all of its clients (900 if its
-        description gives no number): above 0, up to 1. 0.10 if no other load is given.
+        Load, as a share of the highest rate that the server reaches with all of its clients (900,
+        unless its description says otherwise): above 0, up to 1. Default, if no other load is
+        given: 0.10.
     iops
         Requests per second, instead of a pressure.
     read_fraction
-        Share of reads, instead of the pattern's.
+        Share of reads, from 0 to 1; default: the pattern's.
     io_size
-        Size of a request, such as "32 KiB", instead of the pattern's; at most 1 GiB.
+        Size of a request, such as "32 KiB", at most 1 GiB; default: the pattern's.
     open
-        Poisson arrivals whatever the server does, instead of clients that wait for answers.
+        Open loop: Poisson arrivals, however fast the server answers. By default, clients wait for
+        each answer before they send the next request.
     clients
-        Client threads, instead of the server description's; at most 1000000.
+        Number of client threads, at most 1000000; default: the server description's.
     trace
         Block trace to replay, or `pgbench`, which comes with wattio; `wattio trace info` shows what
         is in it.
     format
-        Format of the trace, such as spc, if its content does not tell.
+        Format of the trace, such as spc; default: detected from its content.
     columns
-        Columns of a trace in another format, such as
-        "time=0:us,op=2,lba=3:sectors,size=4:bytes"; `wattio trace info --help` says more.
+        Columns of a trace in any other format, such as
+        "time=0:us,op=2,lba=3:sectors,size=4:bytes"; see `wattio trace info --help`.
     start
-        Skip this much of the trace's beginning, in the trace's own time.
+        How much of the trace to skip at its beginning, in the trace's own time.
     rate_scale
-        Multiply a trace's requests by this, in the same time.
+        Factor on the number of requests of a trace; its duration stays the same.
     time_scale
-        Multiply a trace's times by this.
+        Factor on all times of a trace: 2 makes it take twice as long.
     profile
-        Day profile in TOML.
+        TOML file of a load that changes over the day.
     duration
-        Time to count after the warm-up; 60 s, or to the end of the trace or profile.
+        Time that counts, after the warm-up; default: 60 s, or to the end of the trace or profile.
     """
 
     pattern: Literal["Rand_R", "Rand_W", "Seq_R", "Seq_W", "Rand_RW"] = "Rand_RW"

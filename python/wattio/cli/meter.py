@@ -22,7 +22,7 @@ app = App(
     help=_HELP,
     help_format="markdown",
     help_epilogue="""A meter has a name such as `rapl:package-0` or `snmp://public@pdu/...`;
-`wattio meter list` shows how each kind is written, docs/meters.md what each is worth.
+`wattio meter list` shows how each kind is written; docs/meters.md says how exact each kind is.
 
 **Examples**
 
@@ -35,7 +35,7 @@ wattio meter check hwmon:power_meter/power1
 wattio meter serve ptdaemon --from rapl:
 ```""",
 )
-serve_app = App(name="serve", help="Serve a meter to programs that know another dialogue.")
+serve_app = App(name="serve", help="Serve a meter to programs that speak another protocol.")
 app.command(serve_app)
 
 Json = Annotated[bool, Parameter("--json", negative="")]
@@ -46,7 +46,7 @@ Json = Annotated[bool, Parameter("--json", negative="")]
     help_epilogue="**Examples**\n\n```\nwattio meter list\nwattio meter list --json\n```",
 )
 def list_meters(*, as_json: Json = False) -> int:
-    """Show the meters of this machine, and how the names of all kinds are written.
+    """List the meters of this machine, and how meters of each kind are named.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def list_meters(*, as_json: Json = False) -> int:
 def read(name: str, /, *, as_json: Json = False) -> int:
     """Read a meter once.
 
-    A meter that counts energy is read twice, one period apart: the power is the mean between.
+    A meter that counts energy is read twice, one period apart; the power is the mean in between.
 
     Parameters
     ----------
@@ -133,23 +133,23 @@ def record(
 ) -> int:
     """Record meters into a file; Ctrl-C ends it and keeps what was recorded.
 
-    Exit code 1 where a meter was lost meanwhile, or readings were not taken in time; the file holds
-    what there is, and the messages say what is not.
+    Exit code 1 if a meter was lost meanwhile or readings could not be taken in time: the file has
+    all samples that were taken, and messages say what is missing.
 
     Parameters
     ----------
     names
         Names of meters.
     out
-        The file: .parquet, or .csv.
+        The file to write: .parquet or .csv.
     rate
-        How often each is read; its own period by default. A meter that sends by itself keeps its
-        own rate.
+        How often each meter is read, such as "100 Hz"; default: once in the meter's own period.
+        A meter that sends by itself keeps its own rate.
     duration
-        How long; until Ctrl-C by default.
+        How long to record; default: until Ctrl-C.
     source
-        In place of meters: the folder that a recording was left in, as its message said, because
-        its file could not be written.
+        Instead of recording: write the file from the folder of an earlier recording, which was kept
+        because its file could not be written.
     """
     from wattio.cli.load_options import SPAN_S_LEAST, seconds
     from wattio.cli.meter_record import record_to_file, write_kept, writer_of
@@ -172,11 +172,11 @@ def record(
     'wattio meter check "snmp://public@pdu/apc-rpdu2?outlet=1" --span "1 min"\n```'
 )
 def check(name: str, /, *, span: str = "10 s", as_json: Json = False) -> int:
-    """Check a meter: alive, advancing, its real period, and how late it tells of a load.
+    """Check that a meter works and advances, and measure its real period and lag.
 
-    Reads it at rest, then with all cores of this machine busy, each for the given span. The lag is
-    that of the step in power that the load makes; a meter of another machine, or one that sees no
-    processor, shows none. Exit code 1 where a problem was found.
+    Reads it with this machine at rest, and then with all cores busy, each for the given span. The
+    lag is how late the meter shows the step in power. A meter of another machine, or one that does
+    not include the processor, shows no such step. Exit code 1 if a problem was found.
 
     Parameters
     ----------
@@ -222,19 +222,19 @@ def ptdaemon(
     host: str = "127.0.0.1",
     port: int = 8888,
 ) -> int:
-    """Serve a meter in the dialogue of SPEC's PTDaemon, until Ctrl-C.
+    """Serve a meter by the protocol of SPEC's PTDaemon, until Ctrl-C.
 
-    Whoever reaches the port can read the meter: there is no password in that dialogue. Never tried
-    against SPEC's own clients.
+    The protocol has no password: whoever reaches the port can read the meter. Not tested with
+    SPEC's own programs.
 
     Parameters
     ----------
     source
         Name of the meter.
     host
-        Address to serve on; this machine only by default.
+        Address to listen on; by default only this machine can connect.
     port
-        TCP port; 0 for any that is free.
+        TCP port to listen on; 0 for any free one.
     """
     from contextlib import closing
 

@@ -43,7 +43,7 @@ def study(
     source: Annotated[str, Parameter("--from")] = "quickstart",
     listing: Annotated[bool, Parameter("--list", negative="")] = False,
 ) -> int:
-    """Copy a study that comes with wattio into a new folder, to change it there.
+    """Copy a study that comes with wattio into a new folder, for you to change.
 
     Exit code 2 if the folder already exists: nothing is overwritten.
 
@@ -52,9 +52,9 @@ def study(
     name
         The folder to make. Its last part becomes the name of the study.
     source
-        Which example to copy; --list shows them.
+        Which study to copy; --list shows them.
     listing
-        Show the examples and what each asks.
+        Show the studies, and the question that each answers.
     """
     if listing:
         for known, file in shipped.named_studies().items():
@@ -92,7 +92,7 @@ def server(
     source: Annotated[str, Parameter("--from")] = "small",
     listing: Annotated[bool, Parameter("--list", negative="")] = False,
 ) -> int:
-    """Write the description of a server that is built in to a new file, to change it there.
+    """Copy a built-in server description into a new file, for you to change.
 
     Exit code 2 if the file already exists.
 
@@ -103,7 +103,7 @@ def server(
     source
         The built-in server to copy; --list shows them.
     listing
-        Show the built-in servers and what each is.
+        Show the built-in servers.
     """
     built_in = _core.built_in_servers()
     if listing:

@@ -29,8 +29,8 @@ wattio oracle --pressure 0.10 --statistic p99
 wattio oracle --server small --iops 4000 --bound "mean 20%" --bound "p99 50%"
 ```
 
-What is found is the best of the settings that were simulated, and no less than what any policy
-saves within the same promises; it is not a proof.""",
+The result is the best that a search over simulated settings found: at least as good as what any
+policy saves within the same bounds, but not a proven optimum.""",
 )
 
 
@@ -56,21 +56,22 @@ def oracle(
     server
         Built-in description (dorado6000, small) or a TOML file.
     power_model
-        File of `wattio calibrate power`; the power of the server's cores is taken from it.
+        Power of the server's cores, from a file that `wattio calibrate power` wrote.
     plf
-        Tolerated growth of the latency over native's.
+        Performance-loss factor: how far the latency may exceed that at full speed.
     statistic
-        Which latency is bounded.
+        The statistic that --plf limits.
     bound
-        A bound on latency in place of --plf and --statistic, such as "p99 2 ms window"; up to
+        A bound on latency, instead of --plf and --statistic, such as "p99 2 ms window"; up to
         three.
     background_delay
-        The longest that background work may wait, give or take half a slot; where full speed keeps
-        it waiting for longer, so long. As long as the server remembers it, where none is given.
+        The longest that background work may wait, give or take half a slot; as long as at full
+        speed, if that is longer. Default: as long as the server keeps such work.
     slice_
-        Length of the slots that get a setting each; 0.5 s, longer for loads of more than 2 h.
+        Length of the time slots that each get one setting; default: 0.5 s, and longer for loads of
+        more than 2 h.
     warmup
-        Simulated first and not counted; 10 s, or nothing before a trace.
+        Time that is simulated first and not counted; default: 10 s, or none before a trace.
     seed
         Seed of all random numbers.
     as_json

@@ -44,8 +44,8 @@ wattio peak peak.toml
 wattio peak peak.toml --rule nodes --json
 ```
 
-On a server of the network, start `iperf3 -s`. Disks are measured by files of 1 GiB (16 GiB with
---full) in a folder of our own, which is removed after.""",
+Start `iperf3 -s` on each server first. Disks are measured with files of 1 GiB (16 GiB with --full)
+in a folder that wattio makes and removes afterwards.""",
 )
 
 
@@ -69,40 +69,41 @@ def peak(
 ) -> int:
     """Find the theoretical peak: the most that client memory, network and disks allow.
 
-    Without a file the parts are measured: memory by fio on tmpfs, the network by iperf3 and ping,
-    disks by fio on files, all disks of a host at once. The rule `thesis` takes the least of the
-    three sums; `nodes` sums up the lesser of network and disks of each node. With a file, both
-    are computed from its parts. A study names the file so that its results carry their share.
+    Without FILE the parts are measured: memory by fio on tmpfs, the network by iperf3 and ping, and
+    disks by fio on files, all disks of a host at once. The rule `thesis` takes the smallest of the
+    three sums; `nodes` adds up the smaller of network and disks over the nodes. With FILE, both
+    are computed from the parts in it. If a study names the file, its results show what share of
+    the peak was reached.
 
     Parameters
     ----------
     file
         A peak.toml to compute from; nothing is measured then.
     device_folder
-        Folder on a disk, as /path or HOST:/path (by ssh); once for each disk.
+        Folder on a disk to measure, as /path or HOST:/path (by ssh); once for each disk.
     server
         Other end of the network: a host where `iperf3 -s` runs (HOST or HOST:PORT), `loopback`, or
-        netns:NAME (a network namespace, where one is started); once for each server.
+        netns:NAME (a network namespace, in which wattio starts it); once for each server.
     client
         Host whose memory is measured, and from which the network is measured: localhost,
         netns:NAME, or a name for ssh; once for each client.
     memory_folder
-        Folder on tmpfs of every client.
+        Folder on tmpfs on every client.
     memory
-        Whether memory is measured.
+        Measure memory.
     runtime
-        Length of every measurement; 5 s, with --full 600 s and 180 s for the network.
+        Length of each measurement; default: 5 s; with --full 600 s, and 180 s for the network.
     repetitions
-        How often each is measured; 3, with --full once and three times for the network.
+        How often each part is measured; default: 3; with --full 1, and 3 for the network.
     full
-        Use the thesis's durations and file sizes (takes hours).
+        Use the durations and file sizes of Erxleben's thesis (takes hours).
     name
         Name of the cluster, for the file.
     rule
-        Rule by which a study's shares are taken (written to the file); with --json or a table,
-        show this one only.
+        The rule to write to the file, by which studies compute their share; of the results, only
+        this rule's are shown.
     out
-        File to write the parts to.
+        File to write the measured parts to.
     as_json
         Print one JSON object.
     """

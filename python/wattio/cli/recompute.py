@@ -20,7 +20,7 @@ wattio recompute results/quickstart/20260102T030405Z-1a2b3c4
 wattio recompute results/quickstart/20260102T030405Z-1a2b3c4 --json
 ```
 
-Exit code 1 where a metric differs.""",
+Exit code 1 if a metric differs.""",
 )
 
 
@@ -30,15 +30,15 @@ def recompute(
 ) -> int:
     """Derive every metric in the catalog again from raw files and samples; report differences.
 
-    Of a simulation, energies are summed over windows and components, mean latencies weighted by
-    I/Os, percentiles taken from the merged histograms; all must agree within one part in a thousand
-    million. Of a measurement, everything is read again from the tools' own output and the power
-    samples; all must be equal to the last digit.
+    For a simulation, energies are summed over windows and components, mean latencies are weighted
+    by I/Os, and percentiles come from the merged histograms; all must agree to one part in 10^9.
+    For a measurement, everything is read again from the tools' own output and the power samples;
+    all must agree to the last digit.
 
     Parameters
     ----------
     result
-        Result folder, as `wattio run` printed it, or of `wattiod`.
+        Result folder of `wattio run`, `wattiod` or `wattio-target`.
     as_json
         Print one JSON object.
     """

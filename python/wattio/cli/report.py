@@ -33,17 +33,17 @@ def report(
 ) -> int:
     """Make the report of a result folder: report/index.html, with SVG and CSV files beside it.
 
-    The page needs no network and nothing beside it, but for figures beyond the first 1.6 MB of
-    them, which it shows from the SVG files. It reads the result folder and simulates nothing, so it
-    can be made again at any time. The folder of a `wattiod` may be that of one that still runs.
+    The page needs no network. It contains its figures, up to 1.6 MB of them, and shows any others
+    from the SVG files. The report is made from the result folder alone, so it can be made again at
+    any time, also while the `wattiod` that writes the folder still runs.
 
     Parameters
     ----------
     result
-        Result folder, as `wattio run` printed it, or of `wattiod`.
+        Result folder of `wattio run`, `wattiod` or `wattio-target`.
     out
-        Folder for the page and the files beside it, new or empty; `report` in the result folder
-        where it is not given. For results in a place that cannot be written.
+        New or empty folder for the page and its files; default: `report` in the result folder.
+        For results in a place where nothing can be written.
     as_json
         Print one JSON object: the page and the files beside it.
     """

@@ -36,7 +36,7 @@ wattio run arm-cluster --hosts "node[1-4]" --servers "node[5-9]" \\
 wattio run fleet
 ```
 
-Ctrl-C keeps what is done and says how to go on.""",
+Ctrl-C keeps what is done, and wattio prints how to continue.""",
 )
 
 
@@ -63,49 +63,51 @@ def run(
 ) -> int:
     """Run a study, simulated or measured, into a result folder of its own.
 
-    A simulation runs every load under every policy and seed. A fleet runs thousands of servers
-    over days, by rates and formulas, under every policy. A measurement runs every workload on
-    every system with every number of clients and every setting, while power meters are recorded.
+    A simulation runs every load under every policy with every seed. A fleet simulates thousands of
+    servers over days, by rates and formulas, under every policy. A measurement runs every workload
+    on every system with every number of clients and every setting, and records power meters.
 
     Parameters
     ----------
     study
         Study file in TOML, a folder with a study.toml, or the name of a study that comes with
-        wattio (`wattio new study --list`). `wattio check` tells whether a file is one.
+        wattio (`wattio new study --list`). `wattio check` says whether a file is valid.
     resume
-        Result folder of a run that stopped; at most the iterations in flight were lost.
+        Result folder of a run that was stopped: run what is missing in it. At most the iterations
+        in progress were lost.
     results
         Folder in which the result folder is made.
     jobs
-        Simulations at a time; as many as there are cores where it is not given. Results do not
-        depend on it. For simulations.
+        For simulations: how many run at once; default: one for each core. Results do not depend
+        on it.
     engine
-        Simulate on a cluster of dask.distributed: `local`, or the address of a scheduler, as in
-        tcp://scheduler:8786. On threads of this process where it is not given.
+        For simulations: run on a dask.distributed cluster, `local` or the address of a scheduler
+        such as tcp://scheduler:8786; default: on threads of this process.
     traces
-        Play every trace of this folder, too, as the study's table `[traces]` says. For simulations.
+        For simulations: also play every trace in this folder, as the study's table `[traces]` says.
     scale
-        Measure, or run a fleet, with the changes of this table `[scale.NAME]` of the study.
+        For measurements and fleets: apply the changes in the study's table `[scale.NAME]`.
     meter
-        Power meter in place of the study's totals, which are then shown beside it. `wattio meter
-        list` shows some. Several meters, and what each covers, are written into the study.
+        Power meter for the totals; the study's own meters are then shown beside it. `wattio meter
+        list` shows what there is. If there are several meters, list them in the study.
     each
-        Devices of which each has such a meter, as in "node[1-9]"; the meter's name has as many
+        Devices that each have a meter of that name, such as "node[1-9]"; the name has as many
         numbers in brackets, as in "snmp://public@pdu/apc-rpdu2?outlet=[1-9]".
     peak
-        File of the theoretical peak (`wattio peak`), in place of the study's.
+        File of the theoretical peak (`wattio peak`); default: the study's.
     hosts
-        Hosts of a measurement's clients ("node[1-4]"), in place of the study's; by ssh.
+        For measurements: the clients' hosts, such as "node[1-4]", reached by ssh; default: the
+        study's.
     servers
-        Hosts of its servers, for systems that are brought up there.
+        For measurements: the servers' hosts, for systems that wattio sets up there.
     ssh
-        Options of ssh for these, such as "-F ssh_config".
+        Options of ssh for these hosts, such as "-F ssh_config".
     dry_run
-        Print the plan, how long it may take, and what a measurement lacks on this host; nothing
-        is kept. Exit code 1 where something is lacking.
+        Only print the plan, how long it may take, and what this host lacks for a measurement.
+        Exit code 1 if something is missing.
     scratch
-        Where systems under test keep their data while they are measured; in the result folder
-        where it is not given.
+        Folder for the data of the systems under test during a measurement; default: within the
+        result folder.
     report
         Make the report at the end.
     as_json

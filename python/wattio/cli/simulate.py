@@ -68,15 +68,16 @@ class PolicyOptions:
     policy
         Name of a policy, or oracle; `--list` shows them all.
     plf
-        Performance-loss factor: tolerated growth of the mean latency; 0.2 if none is given.
+        Performance-loss factor: how far the mean latency may exceed that at full speed; default:
+        0.2, which is 20 %.
     without
-        Adaptor of PACER to switch off; may be given more than once.
+        Part of PACER to switch off; may be given more than once.
     set
         A parameter of the policy as key=value; may be given more than once.
     bound
-        A bound on latency: a statistic, a limit (a share over native, or a time) and a scope, such
-        as "mean 20% run" or "p99 2 ms window"; may be given more than once. The policy
-        uses it in place of its plf, and every run is checked against it.
+        A bound on latency, instead of --plf: a statistic, a limit (a share above full speed, or a
+        time) and a scope, such as "mean 20% run" or "p99 2 ms window"; may be given more than once.
+        The policy aims to keep it, and the run is checked against it.
     """
 
     policy: str = "pacer"
@@ -159,12 +160,12 @@ def simulate(
     power_model
         Power of the server's cores, from a file that `wattio calibrate power` wrote.
     warmup
-        Time that is simulated first and not counted; 10 s, or none before a trace.
+        Time that is simulated first and not counted; default: 10 s, or none before a trace.
     seed
-        Seed of all random numbers; one seed is one result.
+        Seed of all random numbers; the same seed gives the same result.
     oracle
-        Also search for the least power on this load, and show what share of that saving was
-        reached; takes up to three bounds.
+        Also search for the least power on this load, and show what share of that saving the policy
+        reached; accepts up to three bounds.
     listing
         Show all servers and policies with their parameters.
     as_json

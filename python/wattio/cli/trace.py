@@ -33,7 +33,7 @@ Form = Literal["wtrace", "msr", "vscsi", "fio2", "fio3"]
 
 app = App(
     name="trace",
-    help="Look into block traces, convert and record them.",
+    help="Inspect, convert and record block traces.",
     help_format="markdown",
     help_epilogue="""It reads CloudPhysics vscsi, MSR Cambridge, DiskSim, HP SRT, Alibaba, Tencent,
 SYSTOR '17, SPC, FIU, fio iolog 2 and 3, blkparse text and wattio's own wtrace; plain or compressed
@@ -94,10 +94,10 @@ def info(
     reading: Annotated[ReadingOptions, Parameter(name="*")] = ReadingOptions(),  # noqa: B008
     as_json: Annotated[bool, Parameter("--json", negative="")] = False,
 ) -> int:
-    """Show what a trace holds: requests, span, sizes, rates, idle gaps.
+    """Show what is in a trace: requests, duration, sizes, rates, idle gaps.
 
-    Exit code 2 where the trace is damaged or of no known format; the message names the record and
-    its byte. Exit code 1 where it holds nothing that could be replayed.
+    Exit code 2 if the trace is damaged or its format is unknown; the message gives the record and
+    its byte. Exit code 1 if it contains nothing that can be replayed.
 
     Parameters
     ----------
@@ -131,13 +131,13 @@ def pressure(
     reading: Annotated[ReadingOptions, Parameter(name="*")] = ReadingOptions(),  # noqa: B008
     as_json: Annotated[bool, Parameter("--json", negative="")] = False,
 ) -> int:
-    """Show how hard a trace presses a server: its rate, as a share of the rate that is possible.
+    """Show how heavily a trace loads a server, in percent of the highest possible rate.
 
-    The trace is cut into segments. Each one's mix of requests is replayed on the simulated server
-    by the clients of its description, at the trace's mean rate and as fast as they go; pressure is
-    100 times the sum of what the first achieves over the sum of what the second does (section
-    III-A3 of the PACER document). A segment's sizes are replayed as their mean. A segment without
-    requests has pressure 0.
+    The trace is cut into segments. The clients of the server's description replay each segment's
+    mix of requests on the simulated server twice: at the trace's mean rate, and as fast as they
+    can. Pressure is 100 times the sum of the rates reached in the first replays, divided by that of
+    the second (section III-A3 of the PACER paper). All requests of a segment have its mean size.
+    A segment without requests has pressure 0.
 
     Parameters
     ----------
@@ -180,10 +180,10 @@ def convert(
     rate_scale: float = 1.0,
     time_scale: float = 1.0,
 ) -> int:
-    """Write a trace in another form, at another rate or speed.
+    """Write a trace in another format, at another rate or speed.
 
-    The target appears only when it is complete, and replaces a file of that name. It is compressed
-    if its name ends in .gz.
+    The target appears only once it is complete, and replaces any file of that name. It is
+    compressed if its name ends in .gz.
 
     Parameters
     ----------
@@ -192,10 +192,10 @@ def convert(
     target
         The file to write.
     to
-        Form of the target.
+        Format of the target.
     rate_scale
-        Requests for each request of the source: below 1 a random share of them is kept, above 1
-        copies follow at random within 100 ms, on further devices. The same each time.
+        Factor on the number of requests: below 1, a random share of them is kept; above 1, copies
+        follow at random within 100 ms, on additional devices. The result is the same each time.
     time_scale
         Factor on all times: 2 makes the trace take twice as long.
     """
@@ -235,7 +235,7 @@ def record(*, device: str, duration: str, out: Path, to: Form = "wtrace") -> int
     out
         The file to write, at the end.
     to
-        Form of the file.
+        Format of the file.
     """
     from wattio.tracing import RecordingError
     from wattio.tracing import record as record_trace
