@@ -23,7 +23,7 @@ pytestmark = pytest.mark.system
 
 def block(language: str, word: str) -> str:
     """The one fenced block of the guide that has a word."""
-    text = docs_rust.GUIDES["target"].read_text(encoding="utf-8")
+    text = docs_rust.GUIDES["target-config"].read_text(encoding="utf-8")
     blocks = re.findall(r"(?ms)^```(\w*)\n(.*?)^```$", text)
     (found,) = (str(one) for kind, one in blocks if kind == language and word in one)
     return found
