@@ -1,5 +1,6 @@
 //! Where clients connect.
 
+use crate::written::text;
 use serde::{Deserialize, Deserializer};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ pub enum Address {
 
 impl<'de> Deserialize<'de> for Address {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        crate::config::text(deserializer, |text| {
+        text(deserializer, |text| {
             if text == "systemd" {
                 return Ok(Self::Systemd);
             }

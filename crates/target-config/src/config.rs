@@ -4,6 +4,7 @@ mod law;
 
 pub use law::{FrequencyConfig, PolicyConfig, PowerConfig, SOCKET, SafetyConfig, ServiceConfig};
 
+use crate::written::{duration, text};
 use crate::{Address, Idle, check_groups, named_twice};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeSet;
@@ -11,10 +12,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 use wattio_host::config::check_name;
 use wattio_plant::{DescriptionError, read_toml, require};
-use wattio_units::{Bytes, Seconds};
+use wattio_units::Bytes;
 
 /// Memory for blocks of each volume, if nothing else is said.
-pub const CACHE_BYTES: u64 = 256 << 20;
+const CACHE_BYTES: u64 = 256 << 20;
 /// Memory for what is written, where nothing else is said.
 const WRITE_BUFFER_BYTES: u64 = 16 << 20;
 /// Operations that a volume's devices are given at once, where nothing else is said: more than they
@@ -191,14 +192,6 @@ fn name() -> String {
     "target".to_owned()
 }
 
-pub(crate) fn text<'de, D: Deserializer<'de>, T>(
-    deserializer: D,
-    read: impl FnOnce(&str) -> Result<T, String>,
-) -> Result<T, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    read(&text).map_err(serde::de::Error::custom)
-}
-
 impl<'de> Deserialize<'de> for Period {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         text(deserializer, |text| match text {
@@ -208,11 +201,6 @@ impl<'de> Deserialize<'de> for Period {
                 .map_err(|error| format!("{error}; allowed is a time such as \"7 d\", or \"off\"")),
         })
     }
-}
-
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let span: Seconds = text.parse().map_err(|error| format!("{error}"))?;
-    Duration::try_from_secs_f64(span.0).map_err(|_| format!("{text:?} is not a time from 0 on"))
 }
 
 impl TlsConfig {

@@ -1,6 +1,6 @@
 //! What reactors without work do.
 
-use crate::config::{duration, text};
+use crate::written::{duration, text};
 use serde::{Deserialize, Deserializer};
 use std::time::Duration;
 

@@ -7,8 +7,13 @@ mod address;
 mod config;
 mod groups;
 mod idle;
+mod written;
 
 pub use address::{Address, named_twice};
-pub use config::*;
+pub use config::{
+    Config, DEVICE_DEPTH, DEVICE_DEPTH_MAX, EXPORTS_MAX, ExportConfig, FrequencyConfig, Memory,
+    Period, PolicyConfig, PowerConfig, REACTORS_MAX, SOCKET, SafetyConfig, Scrub, ServiceConfig,
+    TlsConfig,
+};
 pub use groups::{GroupsError, check_groups};
 pub use idle::Idle;

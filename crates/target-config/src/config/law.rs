@@ -1,5 +1,6 @@
 //! The parts of the configuration about the law, the page, the metrics and the socket.
 
+use crate::written::text;
 use serde::{Deserialize, Deserializer};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -110,7 +111,7 @@ pub struct FrequencyConfig {
 }
 
 fn cores<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cpus, D::Error> {
-    super::text(deserializer, cores_of)
+    text(deserializer, cores_of)
 }
 
 /// Cores as a configuration lists them.

@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use wattio_units::Seconds;
 
 const WHOLE: &str = r#"
 listen = ["unix:/run/n.sock", "tcp:[::1]:10809", "systemd"]
