@@ -167,5 +167,31 @@ def cpus(text: str) -> set[int]:
     return found
 
 
+IDLE_SHARE = 0.25
+"""Of the time: processors that are less idle are kept busy by others."""
+
 ALL = cpus(Path("/sys/devices/system/cpu/online").read_text())
 CORES = os.cpu_count() or 1
+
+
+class Idleness:
+    """How idle each of these processors is from now on."""
+
+    def __init__(self, cores: set[int]) -> None:
+        """Begin to watch."""
+        self._begun_s, self._before_s = time.monotonic(), idle_s(cores)
+
+    def least_share(self) -> float:
+        """Of the busiest of them, as a share of the time since."""
+        span_s = time.monotonic() - self._begun_s
+        now_s = idle_s(set(self._before_s))
+        return min((now_s[core] - before_s) / span_s for core, before_s in self._before_s.items())
+
+
+def idle_s(cores: set[int]) -> dict[int, float]:
+    """How long each of these processors has been idle since the host began, in seconds."""
+    lines = (line.split() for line in Path("/proc/stat").read_text().splitlines())
+    ticks = os.sysconf("SC_CLK_TCK")
+    found = {int(name[3:]): sum(map(int, values[3:5])) for name, *values in lines
+             if re.fullmatch(r"cpu\d+", name)}  # fmt: skip
+    return {core: found[core] / ticks for core in cores}
