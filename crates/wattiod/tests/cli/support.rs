@@ -168,12 +168,11 @@ impl Running {
         line
     }
 
-    /// The next line that it prints to stderr.
-    pub fn complaint(&mut self) -> String {
-        let mut line = String::new();
-        let stderr = self.0.stderr.as_mut().unwrap();
-        BufReader::with_capacity(1, stderr).read_line(&mut line).unwrap();
-        line
+    /// The next line with these words that it prints to stderr.
+    pub fn complaint_with(&mut self, words: &str) -> String {
+        let stderr = BufReader::with_capacity(1, self.0.stderr.as_mut().unwrap());
+        let mut lines = stderr.lines().map(Result::unwrap);
+        lines.find(|line| line.contains(words)).unwrap()
     }
 
     pub fn signal(&self, signal: Signal) {
