@@ -57,7 +57,9 @@ pub(crate) fn open_volume(wanted: &Volume) -> Result<Opened, ServerError> {
         };
         if volume.roles()[number] == DeviceRole::Out {
             match fill(&wanted.export, &mut device, needed) {
-                Err(error @ DeviceError::System { .. }) if wanted.open.accept_missing => {
+                Err(error @ (DeviceError::System { .. } | DeviceError::TooSmall { .. }))
+                    if wanted.open.accept_missing =>
+                {
                     goes_without(&wanted.export, &error);
                     devices.push(None);
                     continue;
@@ -214,9 +216,9 @@ fn losses(recovery: &Recovery) -> Vec<String> {
         told.push(format!("{blocks} {were} copied from one device to the other"));
     }
     if devices_out > 0 {
-        let were = if devices_out == 1 { "was" } else { "were" };
+        let (were, are) = if devices_out == 1 { ("was", "it is") } else { ("were", "they are") };
         let devices = counted(devices_out.into(), "device");
-        told.push(format!("{devices} {were} out of date, and not read"));
+        told.push(format!("{devices} {were} left out: {are} missing, out of date or cut short"));
     }
     if superblock_lost {
         told.push(SUPERBLOCK_LOST.into());
@@ -251,7 +253,7 @@ mod tests {
             [
                 "1 block is damaged: reading it fails",
                 "1 block was copied from one device to the other",
-                "1 device was out of date, and not read",
+                "1 device was left out: it is missing, out of date or cut short",
             ]
         );
         assert_eq!(
@@ -259,7 +261,7 @@ mod tests {
             [
                 "2 blocks are damaged: reading them fails",
                 "3 blocks were copied from one device to the other",
-                "2 devices were out of date, and not read",
+                "2 devices were left out: they are missing, out of date or cut short",
             ]
         );
     }

@@ -46,6 +46,20 @@ pub enum OpenError {
         /// What is needed.
         needed: u64,
     },
+    /// A device that holds the volume is smaller than it was.
+    #[error(
+        "{device} was cut short: it has {bytes} of the {needed} bytes that the volume has on it"
+    )]
+    CutShort {
+        /// Which one.
+        device: DeviceName,
+        /// Its size.
+        bytes: u64,
+        /// What it had, at least.
+        needed: u64,
+        /// How many devices the volume has.
+        devices: usize,
+    },
     /// A device could not be read or written.
     #[error("{device} could not be {what}: {error}")]
     Device {

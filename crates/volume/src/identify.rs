@@ -106,6 +106,17 @@ impl Found {
         DeviceName::of(self.place, &*self.disk)
     }
 
+    /// Whether it is smaller than what it says that it holds.
+    fn is_cut_short(&self) -> bool {
+        self.disk.bytes() < self.superblock.geometry.device_bytes()
+    }
+
+    /// The same as an error, of a volume of so many devices.
+    fn cut_short(&self, devices: usize) -> OpenError {
+        let (bytes, needed) = (self.disk.bytes(), self.superblock.geometry.device_bytes());
+        OpenError::CutShort { device: self.name(), bytes, needed, devices }
+    }
+
     /// Whether it may have been there when the newest superblock was written. A crash keeps a device from
     /// one superblock at most, for the next one is not begun before all devices have it; of an earlier
     /// version, a slot that is lost since may have held one more. What lacks more than that is a
@@ -178,9 +189,19 @@ pub(crate) fn identify(
     let is_in_sync = |superblock: &Superblock| {
         best.roles.get(usize::from(superblock.device)) == Some(&DeviceRole::InSync)
     };
-    let counts = |one: &Found| is_in_sync(&one.superblock) && one.keeps_up_with(&best);
+    let counts = |one: &Found| {
+        is_in_sync(&one.superblock) && one.keeps_up_with(&best) && !one.is_cut_short()
+    };
     if found.iter().any(|one| one.superblock.has_gone_its_own_way(&best)) {
         return Err(OpenError::SplitBrain);
+    }
+    // What its superblock says counts all the same: that the other device was left out, for one.
+    let is_cut = |one: &&Found| is_in_sync(&one.superblock) && one.is_cut_short();
+    let cut = found.iter().find(is_cut).map(|cut| cut.cut_short(devices));
+    if let Some(cut) = cut
+        && (!options.accept_missing || !found.iter().any(counts))
+    {
+        return Err(cut);
     }
     let is_old = |one: &&Found| is_in_sync(&one.superblock) && !one.keeps_up_with(&best);
     if let Some(old) = found.iter().find(is_old)
@@ -248,11 +269,6 @@ fn read_superblocks(
             Err(error) => return Err(error),
         };
         let Some(superblock) = slots.newest().cloned() else { continue };
-        let (bytes, needed) = (disk.bytes(), superblock.geometry.device_bytes());
-        if bytes < needed {
-            let device = DeviceName::of(place, &*disk);
-            return Err(OpenError::TooSmall { device, bytes, needed });
-        }
         found.push(Found { place, superblock, slots, disk });
     }
     if found.is_empty() {

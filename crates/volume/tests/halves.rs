@@ -40,6 +40,48 @@ fn a_device_that_was_left_out_does_not_come_back_by_itself() {
     assert_eq!(opened.recovery.devices_out, 1);
 }
 
+/// It was refused with its size, and `accept_missing` did not help.
+#[test]
+fn a_device_that_was_cut_short_is_left_out_where_that_is_asked_for() {
+    let strict = OpenOptions { accept_missing: false, ..OPTIONS };
+    for device in [0, 1] {
+        let mut world = world(2);
+        (5..8).for_each(|lba| world.write_now(lba));
+        world.close_now();
+        world.disks[device].cut(4096);
+        let refused = refusal(&world.disks, &strict);
+        assert!(matches!(refused, OpenError::CutShort { devices: 2, .. }), "{refused}");
+        let told = refused.to_string();
+        assert!(told.starts_with(&format!("device {device} was cut short: it has ")), "{told}");
+        let opened = open(boxed(&world.disks), &OPTIONS).expect("the other one has everything");
+        assert_eq!(opened.volume.roles()[device], DeviceRole::Out);
+        // It may be made longer, and is filled then.
+        assert!(opened.disks[device].is_none() && opened.places[device] == Some(device));
+        world.volume = opened.volume;
+        (5..8).for_each(|lba| assert!(world.read_now(lba, 1).expect("it")[0] != [0; BLOCK]));
+    }
+    let mut alone = world(1);
+    alone.close_now();
+    alone.disks[0].cut(4096);
+    let refused = refusal(&alone.disks, &OPTIONS);
+    assert!(matches!(refused, OpenError::CutShort { devices: 1, .. }), "{refused}");
+}
+
+/// What the cut one knows is not forgotten: the other one, which was left out, lacks what it holds.
+#[test]
+fn a_device_that_was_cut_short_is_not_replaced_by_one_that_had_been_left_out() {
+    let mut world = world(2);
+    world.disks[1].kill();
+    (0..500).for_each(|_| world.step());
+    world.settle();
+    world.disks[1].revive();
+    world.write_now(5);
+    world.close_now();
+    world.disks[0].cut(4096);
+    let refused = refusal(&world.disks, &OPTIONS);
+    assert!(matches!(refused, OpenError::CutShort { devices: 2, .. }), "{refused}");
+}
+
 #[test]
 fn two_devices_that_went_on_without_each_other_are_refused() {
     let world = world(2);

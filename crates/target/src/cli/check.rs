@@ -61,9 +61,11 @@ impl Check {
         let found = found.map_err(|error| match error.is_bad_input() {
             true => anyhow::Error::from(BadInput(error.to_string())),
             false => match error {
-                CheckError::Volume(OpenError::Missing { .. } | OpenError::Old(_)) => {
-                    anyhow::anyhow!("{error}: --accept-missing")
-                }
+                CheckError::Volume(
+                    OpenError::Missing { .. }
+                    | OpenError::Old(_)
+                    | OpenError::CutShort { devices: 2.., .. },
+                ) => anyhow::anyhow!("{error}: --accept-missing"),
                 error => error.into(),
             },
         })?;

@@ -46,7 +46,9 @@ impl Resize {
                     "{error}: name both, or if one is gone, serve the volume once with \
                      accept_missing = true"
                 ),
-                CreateError::Volume(OpenError::Old(_)) => anyhow::anyhow!(
+                CreateError::Volume(
+                    OpenError::Old(_) | OpenError::CutShort { devices: 2.., .. },
+                ) => anyhow::anyhow!(
                     "{error}: serve the volume once with accept_missing = true, which fills that \
                      device from the other one"
                 ),

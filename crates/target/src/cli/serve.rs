@@ -322,9 +322,11 @@ impl Serve {
 fn is_half(error: &anyhow::Error) -> bool {
     match error.downcast_ref() {
         Some(ServerError::Half { .. }) => true,
-        Some(ServerError::Volume { error, .. }) => {
-            matches!(error, OpenError::Missing { .. } | OpenError::Old(_))
-        }
+        Some(ServerError::Volume { error, .. }) => match error {
+            OpenError::Missing { .. } | OpenError::Old(_) => true,
+            OpenError::CutShort { devices, .. } => *devices > 1,
+            _ => false,
+        },
         _ => false,
     }
 }

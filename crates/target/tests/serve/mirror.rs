@@ -68,6 +68,41 @@ fn live_through_a_device(compression: Compression) {
     assert!(target.client().read_at(8192, 1 << 20) == bytes[8192..8192 + (1 << 20)]);
 }
 
+/// Nothing but its size was said, and `accept_missing` did not help.
+#[test]
+fn a_device_that_was_cut_short_is_made_longer_and_filled() {
+    let Some(mut target) = Target::on(1, &["disk"], 2) else { return };
+    let bytes = pattern(4, 1 << 20);
+    assert_eq!(target.client().write_at(0, &bytes, FUA).unwrap(), 0);
+    let devices = target.settings.volumes[0].devices.clone();
+    target.stop();
+    let size = std::fs::metadata(&devices[1]).unwrap().len();
+    let cut = std::fs::OpenOptions::new().write(true).open(&devices[1]).unwrap();
+    cut.set_len(size / 2).unwrap();
+    let refused = Server::start(&target.settings).unwrap_err().to_string();
+    let says = format!("{} was cut short: it has {} of the ", devices[1].display(), size / 2);
+    assert!(refused.contains(&says), "{refused}");
+    let check = |more: &[&str]| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_wattio-target"));
+        program.arg("check").args(more).args(&devices).output().unwrap()
+    };
+    let found = check(&[]);
+    let text = String::from_utf8(found.stderr).unwrap();
+    assert!(found.status.code() == Some(1) && text.ends_with(": --accept-missing\n"), "{text}");
+    let found = check(&["--accept-missing"]);
+    let text = String::from_utf8(found.stdout).unwrap();
+    assert!(text.contains("1 MiB of data, all of which was read"), "{text}");
+    target.settings.volumes[0].open.accept_missing = true;
+    target.server = Some(Server::start(&target.settings).unwrap());
+    let told = |target: &Target| target.server.as_ref().unwrap().status()[0].volumes[0].clone();
+    wait_until("it is filled", || {
+        assert!(target.client().read_at(0, 1 << 20) == bytes);
+        told(&target).devices == ["in sync", "in sync"]
+    });
+    target.stop();
+    assert_eq!(std::fs::metadata(&devices[1]).unwrap().len(), size);
+}
+
 /// One of the two was recovered, and the other one served.
 #[test]
 fn a_copy_beside_a_device_is_refused() {

@@ -75,6 +75,11 @@ impl SimDisk {
         one.stable == other.stable && one.volatile == other.volatile
     }
 
+    /// Its end is gone.
+    pub fn cut(&self, bytes: u64) {
+        self.0.borrow_mut().bytes -= bytes;
+    }
+
     /// Another disk in its place, empty.
     pub fn replace(&self) {
         let mut state = self.0.borrow_mut();
