@@ -186,6 +186,15 @@ def test_every_reason_of_a_measurement_has_its_meaning_on_the_page_and_in_the_gu
     assert sorted(told) == sorted(MEANINGS) == sorted(given)
 
 
+def test_every_reason_of_a_governed_report_is_in_the_guide() -> None:
+    guide = (ROOT / "docs/wattiod.md").read_text(encoding="utf-8")
+    told = re.findall(r"(?m)^\| `([A-Z_]+)` \| (?:WARN|INVALID) \|", guide)
+    source = (ROOT / "python/wattio/kinds/governor/metrics.py").read_text(encoding="utf-8")
+    given = set(re.findall(r'"([A-Z][A-Z_]+): ', source))
+    assert {"GAPS", "NO_ESTIMATE"} < given
+    assert sorted(told) == sorted(given)
+
+
 @pytest.mark.parametrize(
     ("crate", "some"),
     [
