@@ -180,6 +180,18 @@ def test_a_difference_beyond_noise_is_said_in_words() -> None:
     assert sentence(single).startswith("One repetition on a side says nothing")
 
 
+def test_a_mean_over_fewer_repetitions_than_ran_says_over_how_many() -> None:
+    """A repetition whose energy is not known counted in the table all the same."""
+    made = [recorded(run(), n, value) for n, value in enumerate([100.0, 101.0, 99.0])]
+    del made[1].by_phase["write"]["energy_j"]
+    console = Console(width=250)
+    with console.capture() as shown:
+        console.print(run_measurement.summary_table(summary.rows(made), estimated=False))
+    line = shown.get().splitlines()[-1]
+    assert " 3 " in line
+    assert "99.5 ±0.71% (n = 2)" in line
+
+
 def test_the_console_tells_the_latency_of_what_has_one(tmp_path: Path) -> None:
     """It had a rate and no latency."""
     study = made_folder.smaller(made_folder.STUDY, repetitions=2, clients="[1]")

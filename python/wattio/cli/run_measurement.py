@@ -316,14 +316,17 @@ def _work(row: Row) -> tuple[tuple[str, str], tuple[str, str]]:
 
 
 def _told(row: Row, name: str, unit: str = "") -> str:
-    """A mean, with its deviation over the repetitions as a share of it."""
+    """A mean, with its deviation over the repetitions as a share of it.
+
+    A value that is not known of every repetition says of how many it is.
+    """
     found = row.get(name)
     if found is None:
         return output.ABSENT
     text = f"{output.number(found.mean)} {unit}".rstrip()
-    if found.deviation is None or not found.mean:
-        return text
-    return f"{text} ±{plain(100 * found.deviation / abs(found.mean), 2)}%"
+    if found.deviation is not None and found.mean:
+        text += f" ±{plain(100 * found.deviation / abs(found.mean), 2)}%"
+    return text if found.n == row.used else f"{text} (n = {found.n})"
 
 
 def row_json(row: Row) -> dict[str, Any]:
