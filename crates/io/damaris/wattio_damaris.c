@@ -33,10 +33,23 @@ static int not_now(void)
     return DAMARIS_NOT_INITIALIZED;
 }
 
+/* An argument that has to be there is not. */
+static int missing(const char *what)
+{
+    untimely = what;
+    return DAMARIS_ERROR_UNKNOWN;
+}
+
 int damaris_initialize(const char *file, MPI_Comm comm)
 {
+    if (io != NULL) {
+        untimely = "a session is open: damaris_stop comes first";
+        return DAMARIS_INIT_ERROR;
+    }
+    wattio_io_damaris_free(description);
+    description = NULL;
     free(file_name);
-    file_name = strdup(file);
+    file_name = file != NULL ? strdup(file) : NULL;
     world = comm;
     iteration = begun = stopped = 0;
     return told(wattio_io_damaris_read(file, &description), DAMARIS_INIT_ERROR);
@@ -45,6 +58,8 @@ int damaris_initialize(const char *file, MPI_Comm comm)
 int damaris_start(int *is_client)
 {
     int writes = 0, code;
+    if (is_client == NULL)
+        return missing("is_client is NULL");
     *is_client = 0;
     if (description == NULL)
         return not_now();
@@ -52,7 +67,7 @@ int damaris_start(int *is_client)
     if (code == WATTIO_IO_OK)
         code = wattio_io_is_writer(io, &writes);
     if (code != WATTIO_IO_OK)
-        return DAMARIS_INIT_ERROR;
+        return told(code, DAMARIS_INIT_ERROR);
     *is_client = !writes;
     /* A rank that only writes does so now, and comes back at the end. */
     if (writes) {
@@ -64,6 +79,8 @@ int damaris_start(int *is_client)
 
 int damaris_client_comm_get(MPI_Comm *comm)
 {
+    if (comm == NULL)
+        return missing("comm is NULL");
     *comm = clients;
     return io != NULL ? DAMARIS_OK : not_now();
 }
@@ -148,8 +165,11 @@ int damaris_alloc(const char *variable, void **data)
 
 int damaris_alloc_block(const char *variable, int32_t block, void **data)
 {
-    int code = ready(variable);
+    int code;
+    if (data == NULL)
+        return missing("data is NULL");
     *data = NULL;
+    code = ready(variable);
     if (code != DAMARIS_OK)
         return code;
     return told(wattio_io_damaris_allocate(description, io, variable, block, data),
@@ -175,6 +195,8 @@ int damaris_clear(const char *variable)
 
 int damaris_get_iteration(int *found)
 {
+    if (found == NULL)
+        return missing("iteration is NULL");
     *found = iteration;
     return io != NULL ? DAMARIS_OK : not_now();
 }

@@ -60,6 +60,10 @@ enum {
 
 typedef struct wattio_io wattio_io;
 
+/* Where a call gives something back (`io`, `yes`, `variable`, `data`, `kept`), NULL is refused with
+ * WATTIO_IO_INPUT, except where a call says that it may be NULL.
+ */
+
 /* Open without MPI: the ranks of one node connect to their writer at the path of a socket. The first rank
  * starts the writer, unless a launcher has started it (`wattio-io-writer serve`). If the call fails, `*io`
  * is NULL, as with the other calls that open.
@@ -180,6 +184,11 @@ int wattio_io_damaris_write(wattio_io_damaris *damaris, wattio_io *io, const cha
                             int32_t block, const void *data);
 int wattio_io_damaris_allocate(wattio_io_damaris *damaris, wattio_io *io, const char *name,
                                int32_t block, void **data);
+
+/* For parts that are built with the program, such as wattio_io_mpi.c: make this the text of this thread's
+ * last failed call, and return the code that belongs to it, WATTIO_IO_INPUT or WATTIO_IO_HOST.
+ */
+int wattio_io_fail(int code, const char *text);
 
 /* The error text of this thread's last failed call; valid until the next one fails. */
 const char *wattio_io_error(void);

@@ -136,22 +136,22 @@ int wattio_io_open_mpi(MPI_Comm comm, const char *config, wattio_io **io, MPI_Co
 
     /* Of the program itself, so on all ranks. */
     if (io == NULL)
-        return wattio_io_open_peers(&peers, config, NULL);
-    if (compute == NULL)
-        return WATTIO_IO_INPUT;
+        return wattio_io_fail(WATTIO_IO_INPUT, "io is NULL");
     *io = NULL;
+    if (compute == NULL)
+        return wattio_io_fail(WATTIO_IO_INPUT, "compute is NULL");
     *compute = MPI_COMM_NULL;
     /* Lives as long as the program: the library may end the job at any time. */
     own = malloc(sizeof *own);
     if (own == NULL || MPI_Comm_dup(comm, own) != MPI_SUCCESS)
-        return WATTIO_IO_HOST;
+        return wattio_io_fail(WATTIO_IO_HOST, "the communicator cannot be duplicated");
     MPI_Comm_rank(*own, &rank);
     MPI_Comm_size(*own, &size);
     peers.context = own;
     peers.rank = rank;
     peers.size = size;
     if (machine(*own, rank, &peers.machine) != MPI_SUCCESS)
-        return WATTIO_IO_HOST;
+        return wattio_io_fail(WATTIO_IO_HOST, "MPI does not say which ranks share a machine");
     close_at_finalize();
     code = wattio_io_open_peers(&peers, config, io);
     if (code == WATTIO_IO_OK)
@@ -159,7 +159,7 @@ int wattio_io_open_mpi(MPI_Comm comm, const char *config, wattio_io **io, MPI_Co
     /* Errors of opening are the same on all ranks. */
     kept = code == WATTIO_IO_OK ? (writes ? MPI_UNDEFINED : 0) : MPI_UNDEFINED;
     if (MPI_Comm_split(*own, kept, rank, compute) != MPI_SUCCESS)
-        return WATTIO_IO_HOST;
+        return wattio_io_fail(WATTIO_IO_HOST, "no communicator of the ranks that compute");
     return code;
 }
 

@@ -235,6 +235,11 @@ unsafe fn put<T>(at: *mut T, value: T) {
     }
 }
 
+/// Refuse to look for what there is no place for: a program that gives none has a mistake.
+fn place_for<T>(at: *mut T, what: &str) -> Result<()> {
+    if at.is_null() { Err(Error::Input(format!("{what} is NULL"))) } else { Ok(()) }
+}
+
 /// The folder that this library lies in.
 fn own_folder() -> Option<PathBuf> {
     // SAFETY: a structure of plain pointers.
@@ -290,12 +295,10 @@ pub unsafe extern "C" fn wattio_io_open(
 ) -> c_int {
     call(|| {
         // SAFETY: as `wattio_io.h` asks, here and in all calls below.
+        place_for(io, "io")?;
         unsafe { put(io, std::ptr::null_mut()) };
         let config = unsafe { path(config, "config")? };
         let meeting = unsafe { path(meeting, "path")? };
-        if io.is_null() {
-            return Err(Error::Input("io is NULL".to_owned()));
-        }
         let (rank, ranks) = open::rank_of(rank, ranks)?;
         let beside = own_folder();
         let (session, approach) =
@@ -313,9 +316,7 @@ pub unsafe extern "C" fn wattio_io_open_peers(
     io: *mut *mut Handle,
 ) -> c_int {
     call(|| {
-        if io.is_null() {
-            return Err(Error::Input("io is NULL".to_owned()));
-        }
+        place_for(io, "io")?;
         unsafe { put(io, std::ptr::null_mut()) };
         // Before any rank waits for another one: what is wrong with them is so on all.
         let peers = unsafe { CPeers::given(peers) }?;
@@ -332,6 +333,7 @@ pub unsafe extern "C" fn wattio_io_open_peers(
 pub unsafe extern "C" fn wattio_io_is_writer(io: *mut Handle, yes: *mut c_int) -> c_int {
     unsafe {
         with(io, |state| {
+            place_for(yes, "yes")?;
             put(yes, c_int::from(matches!(state, State::Member(member) if member.is_writer())));
             Ok(())
         })
@@ -375,6 +377,9 @@ pub unsafe extern "C" fn wattio_io_variable(
                 (None, None) => None,
                 _ => return Err(refuse("global_shape and offset go together")),
             };
+            if variable.is_null() {
+                return Err(refuse("the place for its number is NULL"));
+            }
             let found = state.session()?.declare(name, kind, &count, place)?;
             put(variable, found as i64);
             Ok(())
@@ -445,9 +450,7 @@ pub unsafe extern "C" fn wattio_io_allocate(
     data: *mut *mut c_void,
 ) -> c_int {
     call(|| {
-        if data.is_null() {
-            return Err(Error::Input("data is NULL".to_owned()));
-        }
+        place_for(data, "data")?;
         unsafe { put(data, std::ptr::null_mut()) };
         let allocated = |session: &mut Session| {
             let found = session.allocate(which(variable)?)?;
@@ -514,6 +517,7 @@ pub unsafe extern "C" fn wattio_io_is_durable(
 ) -> c_int {
     unsafe {
         with(io, |state| {
+            place_for(yes, "yes")?;
             put(yes, 0);
             let found = state.session()?.is_durable(number_of(step)?)?;
             put(yes, c_int::from(found));
@@ -545,6 +549,8 @@ pub unsafe extern "C" fn wattio_io_wait_durable(
 pub unsafe extern "C" fn wattio_io_keep_memory(io: *mut Handle, kept: *mut *mut Kept) -> c_int {
     unsafe {
         with(io, |state| {
+            // Nobody could free it.
+            place_for(kept, "kept")?;
             put(kept, std::ptr::null_mut());
             let found = state.session()?.memory();
             put(kept, found.map_or(std::ptr::null_mut(), |one| Box::into_raw(Box::new(Kept(one)))));
@@ -604,6 +610,15 @@ pub unsafe extern "C" fn wattio_io_close_all() -> c_int {
             let ended = unsafe { end(handle) }.and_then(|(_, end)| end);
             first = first.and(ended);
         }
+    })
+}
+
+#[unsafe(no_mangle)]
+#[allow(missing_docs)]
+pub unsafe extern "C" fn wattio_io_fail(code: c_int, told: *const c_char) -> c_int {
+    call(|| {
+        let told = unsafe { text(told, "told")? }.to_owned();
+        Err(if code == INPUT { Error::Input(told) } else { Error::Host(told) })
     })
 }
 
