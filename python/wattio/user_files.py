@@ -172,9 +172,9 @@ def _peak(source: Document, _: Simulator) -> str:
 
 
 def _platform(source: Document, _: Simulator) -> str:
-    from wattio.models.files import PlatformFile
+    from wattio.models.files import platform_of
 
-    found = document.validate(PlatformFile, source)
+    found = platform_of(source)
     return f"platform {found.platform.name}, for advice on I/O"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wattio import shipped
+from wattio import cli, shipped
 from wattio.analysis.cluster import Achieved
 from wattio.analysis.peak import Part, Peak, Quantity, Rate, Rule
 from wattio.analysis.statistics import Interval, mean_interval
@@ -98,6 +98,27 @@ def test_bound_and_prediction_are_the_equations_of_the_module() -> None:
     assert nodes.joules_per_unit.estimate == pytest.approx(200 / 1000)
     assert nodes.price_eur is not None
     assert nodes.price_eur.estimate == pytest.approx(12 * 200)
+
+
+def test_fewer_nodes_than_there_are_take_no_power_of_nodes_that_are_bought() -> None:
+    """Power was below nothing: two nodes less saved what two of the offered ones would draw."""
+    node = Purchase(
+        "node", {("data", "network"): 1.25, ("data", "disk"): 1.25}, 1, 200.0, 40.0, True
+    )
+    some = run(250.0, powers_w=(50.0,))
+    few, many = (
+        advise(Cluster(PLAIN, DRAWS, 1), some, [node], wanted).nodes for wanted in (60.0, 500.0)
+    )
+    assert few is not None
+    assert few.power_w is not None
+    assert few.nodes.estimate == 1
+    assert few.power_w.estimate == pytest.approx(50 / 4)
+    assert few.joules_per_unit is not None
+    assert few.joules_per_unit.estimate == pytest.approx(50 / 4 / 60)
+    assert many is not None
+    assert many.power_w is not None
+    assert many.nodes.estimate == 8
+    assert many.power_w.estimate == pytest.approx(50 + 4 * 40)
 
 
 def test_few_clients_are_bound_by_their_own_links() -> None:
@@ -315,3 +336,14 @@ def test_price_and_power_are_of_all_units_that_are_bought() -> None:
     assert node.factors == {("data", "network"): 1.5, ("data", "disk"): 1.5}
     assert (node.units, node.price_eur) == (2, 20.0)
     assert math.isclose(node.power_w or 0, 4.0)
+
+
+def test_a_rate_that_a_single_node_reaches_is_told_in_words(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        cli.main(["advise", "cluster", "arm-cluster/thesis-peak.toml", "--rate", "1 MiB/s"])
+    assert not left.value.code
+    text = " ".join(capsys.readouterr().out.split())
+    assert "estimated: nodes as they are 1, if all were at their peak 1; there are 4" in text
+    assert "the link of 1 client is needed" in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ iterations = 100
 output_every = 10
 output = "1 GiB"
 """
+GIB = 1 << 30
 PLATFORM = """\
 [platform]
 name = "small"
@@ -277,3 +279,88 @@ def test_the_document_s_clusters_can_be_read(name: str) -> None:
     assert machine.application == run.name
     assert all(entry.origin == "published" for entry in file.observed)
     assert all(one.how for one in machine.numbers)
+
+
+@pytest.mark.parametrize(
+    ("text", "dump", "mib"),
+    [
+        ("dc:1", 2 * GIB, 512),  # 256 MiB for each of 8 nodes, with a reserve
+        ("dc:1", 1 * GIB, 256),
+        ("dn:3", 2 * GIB, 2048),  # 1 GiB for each of 2 nodes that write
+        ("dn:3", 200 * GIB, 131072),
+        ("tp", 200 * GIB, None),  # blocks may come one after the other
+    ],
+)
+def test_the_buffer_holds_a_dump(text: str, dump: int, mib: int | None) -> None:
+    """It was 256 MiB for every dump, and our middleware refused larger blocks."""
+    approach = parse(text)
+    used = resources(approach, 8, 4)
+    buffer = approaches.buffer_bytes(used, dump)
+    table = tomllib.loads(approaches.hpcio_toml(approach, buffer))["hpcio"]
+    assert table.get("buffer") == (None if mib is None else f"{mib} MiB")
+    xml = approaches.damaris_xml(approach, 8, buffer)
+    assert damaris.parse(xml, 8)["buffer"] == f"{min((mib or 256) << 20, damaris.BUFFER_MAX)} B"
+
+
+@pytest.mark.parametrize("size", ["2 GiB", "200 GiB"])
+def test_the_buffer_is_that_of_the_winner(
+    size: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "app.toml").write_text(APPLICATION.replace("1 GiB", size))
+    words = ("--draws", "1000", "--approaches", "dc:1")
+    assert advise(*words, "--json") == 0
+    table = tomllib.loads(json.loads(capsys.readouterr().out)["configuration"]["hpcio_toml"])
+    needed = "512 MiB" if size == "2 GiB" else "32768 MiB"
+    assert table["hpcio"]["buffer"] == needed
+    assert advise(*words) == 0
+    text = capsys.readouterr().out
+    assert f'buffer = "{needed}"' in text
+    # What Damaris cannot have was an error of its own.
+    assert ("Damaris has no larger buffer" in text) == (size == "200 GiB")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "{ sigma = { value = 0.01,",
+            "{ sigma = { value = -0.5,",
+            r":21: compute\.nodes\.sigma: -0\.5 gives no speedup on 8; allowed: above -0\.143",
+        ),
+        (
+            "{ count = 4, speedup = 3.5 }",
+            "{ count = 3, speedup = 2.8 }",
+            r":20: compute\.cores\.points: the speedup over cores was given from 1 to 3, but 4",
+        ),
+        (
+            'low = "180 W"',
+            'low = "0 W"',
+            r":6: power\.max: reaches down to 0 W",
+        ),
+    ],
+)
+def test_what_the_models_cannot_use_has_a_place_and_check_says_so(
+    place: Path, old: str, new: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert old in PLATFORM
+    (place / "platform.toml").write_text(PLATFORM.replace(old, new, 1))
+    assert advise() == 2
+    assert re.search(f"platform.toml{message}", capsys.readouterr().err)
+    with pytest.raises(SystemExit) as left:
+        cli.main(["check", "platform.toml"])
+    assert left.value.code == 2
+    assert re.search(f"platform.toml{message}", capsys.readouterr().err)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("base", "objective", "what"), [("1e306 s", "time", "energy"), ("1e60 s", "edp:9", "edp:9")]
+)
+def test_what_is_too_large_for_a_number_is_refused(
+    base: str, objective: str, what: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was ranked as "nan", between warnings of NumPy."""
+    text = PLATFORM.replace('base = { value = "8 s"', f'base = {{ value = "{base}"')
+    (place / "platform.toml").write_text(text)
+    assert advise("--draws", "1000", "--objective", objective) == 2
+    assert f"tp: {what} is too large to be computed" in capsys.readouterr().err

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from wattio.analysis.statistics import Interval
     from wattio.models.advice import Advice
     from wattio.models.observed import Agreement, Known
+    from wattio.models.scenario import Application
 
 _QUANTITIES = {
     "energy_j": ("energy", "kJ", 1e-3),
@@ -117,22 +118,23 @@ def io(
     with output.busy("drawing from the intervals"):
         found = advice.advise(machine, run, aim, chosen, draws, seed, known)
     if as_json:
-        output.print_json(as_object(found, machine.name, run.name))
+        output.print_json(as_object(found, machine.name, run))
     else:
-        _show(found, machine.name, run.name)
+        _show(found, machine.name, run)
     return 0
 
 
-def as_object(advice: Advice, platform: str, application: str) -> dict[str, Any]:
+def as_object(advice: Advice, platform: str, application: Application) -> dict[str, Any]:
     """What `--json` prints: estimates are medians, low and high a 95 % interval."""
     from dataclasses import asdict
 
     from wattio.models import approach
 
     first = advice.first.prediction
+    buffer = approach.buffer_bytes(first.resources, application.output_bytes)
     return {
         "platform": platform,
-        "application": application,
+        "application": application.name,
         "objective": advice.objective.name,
         "draws": advice.draws,
         "seed": advice.seed,
@@ -164,8 +166,8 @@ def as_object(advice: Advice, platform: str, application: str) -> dict[str, Any]
         ],
         "inputs": {origin: list(names) for origin, names in advice.inputs.items()},
         "configuration": {
-            "damaris_xml": approach.damaris_xml(first.approach, first.resources.nodes),
-            "hpcio_toml": approach.hpcio_toml(first.approach),
+            "damaris_xml": approach.damaris_xml(first.approach, first.resources.nodes, buffer),
+            "hpcio_toml": approach.hpcio_toml(first.approach, buffer),
         },
     }
 
@@ -199,9 +201,9 @@ def _ends(value: Interval) -> dict[str, float]:
     return {"estimate": value.estimate, "low": value.low, "high": value.high}
 
 
-def _show(advice: Advice, platform: str, application: str) -> None:
+def _show(advice: Advice, platform: str, application: Application) -> None:
     console = output.console()
-    title = f"{application} on {platform}, by {advice.objective.name}"
+    title = f"{application.name} on {platform}, by {advice.objective.name}"
     table = Table(title=f"{title}: predicted, not measured", title_justify="left", box=None)
     table.add_column("approach")
     for heading in ("first in", "energy, kJ", "", "of the first", "time, s", "", "power, W", ""):
@@ -244,7 +246,7 @@ def _show(advice: Advice, platform: str, application: str) -> None:
     if advice.sampling is not None:
         console.print(f"Drawn by {advice.sampling}.")
     _show_worth(advice)
-    _show_configuration(advice)
+    _show_configuration(advice, application)
 
 
 def _show_agreement(agreement: Agreement) -> None:
@@ -304,14 +306,23 @@ def _show_worth(advice: Advice) -> None:
         console.print(f"  {name} ({origin}): the first place would be {share} sure", markup=False)
 
 
-def _show_configuration(advice: Advice) -> None:
+def _show_configuration(advice: Advice, application: Application) -> None:
+    from wattio.hpcio import damaris
     from wattio.models import approach
 
     first, console = advice.first.prediction, output.console()
+    buffer = approach.buffer_bytes(first.resources, application.output_bytes)
+    text = approach.damaris_xml(first.approach, first.resources.nodes, buffer)
     console.print("\nDamaris:")
-    console.print(approach.damaris_xml(first.approach, first.resources.nodes), markup=False)
+    console.print(text, markup=False)
+    part = approach.part_bytes(first.resources, application.output_bytes)
+    if part > damaris.BUFFER_MAX:
+        console.print(
+            "Damaris has no larger buffer, and this one does not hold a node's part of a dump,"
+            f" {output.number(part / 2**30)} GiB with a reserve.\n"
+        )
     console.print("wattio hpcio:")
-    console.print(approach.hpcio_toml(first.approach), markup=False, end="")
+    console.print(approach.hpcio_toml(first.approach, buffer), markup=False, end="")
 
 
 def _cells(value: Interval, scale: float = 1.0) -> tuple[str, str]:

@@ -258,11 +258,14 @@ def _nodes(one: Advice, nodes: Nodes) -> list[str]:
     unit = words.unit(achieved.quantity)
     lead = f"for {words.figure(nodes.wanted)} {unit} ({achieved.name}), estimated"
     found = [
-        f"{lead}: {_count(nodes.nodes)} nodes as they are, {_count(nodes.at_peak)} if all were at"
-        f" their peak; there are {nodes.now}"
+        f"{lead}: nodes as they are {_count(nodes.nodes)}, if all were at their peak"
+        f" {_count(nodes.at_peak)}; there are {nodes.now}"
     ]
     if nodes.clients:
-        found.append(f"  the links of {nodes.clients} clients are needed")
+        links = (
+            "link of 1 client is" if nodes.clients == 1 else f"links of {nodes.clients} clients are"
+        )
+        found.append(f"  the {links} needed")
     if nodes.power_w is not None and nodes.joules_per_unit is not None:
         each = "I/O" if unit == "IOPS" else "MiB"
         by = " (estimated power)" if achieved.estimated else ""

@@ -175,15 +175,17 @@ def of_draws(
 ) -> Advice:
     """As `advise`, with draws that were made elsewhere; each array holds one number per draw."""
     draws = len(next(iter(values.values())))
-    predictions = [
-        scenario.discrepant(
-            scenario.predict(approach, platform, application, values), application, values, seed
+    with np.errstate(over="ignore", invalid="ignore"):
+        predictions = [
+            scenario.discrepant(
+                scenario.predict(approach, platform, application, values), application, values, seed
+            )
+            for approach in approaches
+        ]
+        scores = np.array(
+            [np.broadcast_to(objective.of(p.energy_j, p.time_s), draws) for p in predictions]
         )
-        for approach in approaches
-    ]
-    scores = np.array(
-        [np.broadcast_to(objective.of(p.energy_j, p.time_s), draws) for p in predictions]
-    )
+    _check_finite(predictions, scores, objective)
     shares = np.bincount(scores.argmin(axis=0), minlength=len(predictions)) / draws
     medians = np.median(scores, axis=1)
     order = sorted(range(len(predictions)), key=lambda at: (-shares[at], medians[at]))
@@ -199,6 +201,19 @@ def of_draws(
         observing.agreement(platform, observed, values, seed),
         observing.lined(observed, approaches),
     )
+
+
+def _check_finite(
+    predictions: Sequence[Prediction], scores: NDArray[np.float64], objective: Objective
+) -> None:
+    """Refuse what is too large for a number: it could not be ranked."""
+    for one, own in zip(predictions, scores, strict=True):
+        for what, found in (("time", one.time_s), ("energy", one.energy_j), (objective.name, own)):
+            if not np.isfinite(found).all():
+                raise InputError(
+                    f"{one.approach}: {what} is too large to be computed; allowed: sizes, rates,"
+                    " times and powers of real machines, and narrower intervals"
+                )
 
 
 def _ranked(prediction: Prediction, best: Prediction, share: float, draws: int) -> Ranked:

@@ -11,8 +11,14 @@ from wattio.hpcio.config import parse_approach
 
 Kind = Literal["tp", "dc", "dn"]
 
-BUFFER = "256 MiB"
-"""Of each node, in the configurations that are written."""
+BUFFER_BYTES = 256 << 20
+"""Of each node, in the configurations that are written; more where a dump needs more."""
+
+_SPARE = 1.125
+"""Ranks of a node hold unequal parts of a dump, and the buffer is divided evenly."""
+
+_BUFFER_MAX = 1 << 52
+"""What our middleware allows."""
 
 _COUNTS = {1: "ONE", 2: "TWO"}
 
@@ -107,15 +113,34 @@ def usual(nodes: int, cores: int) -> list[Approach]:
     return list(distinct.values())
 
 
-def damaris_xml(approach: Approach, nodes: int) -> str:
-    """The `<architecture>` part of a Damaris configuration for a job of so many nodes."""
+def part_bytes(used: Resources, dump_bytes: float) -> float:
+    """The part of a dump that a node takes at a time, whole, as the model has it.
+
+    With time partitioning none: ranks wait, and their blocks may come one after the other.
+    """
+    nodes = used.dedicated_nodes or (used.compute_nodes if used.dedicated_cores else 0)
+    return _SPARE * dump_bytes / nodes if nodes else 0.0
+
+
+def buffer_bytes(used: Resources, dump_bytes: float) -> int:
+    """A power of two that holds `part_bytes`: a block above its rank's share would be refused."""
+    part = min(part_bytes(used, dump_bytes), float(_BUFFER_MAX))
+    return max(BUFFER_BYTES, 1 << math.ceil(math.log2(max(part, 1.0))))
+
+
+def damaris_xml(approach: Approach, nodes: int, buffer: int = BUFFER_BYTES) -> str:
+    """The `<architecture>` part of a Damaris configuration for a job of so many nodes.
+
+    Damaris has no buffer above `damaris.BUFFER_MAX`: it gets that then.
+    """
     from wattio.hpcio import damaris
     from wattio.hpcio.config import Config, parse_approach
 
-    return damaris.write(Config(**parse_approach(str(approach))), nodes)
+    keys = parse_approach(str(approach)) | {"buffer": f"{min(buffer, damaris.BUFFER_MAX)} B"}
+    return damaris.write(Config(**keys), nodes)
 
 
-def hpcio_toml(approach: Approach) -> str:
+def hpcio_toml(approach: Approach, buffer: int = BUFFER_BYTES) -> str:
     """The `[hpcio]` table that our middleware reads, with what it assumes where nothing is said."""
     from wattio.files import toml_text
 
@@ -125,6 +150,6 @@ def hpcio_toml(approach: Approach) -> str:
     if approach.kind == "dn":
         table["ratio"] = approach.number
     if approach.kind != "tp":
-        table |= {"buffer": BUFFER, "when_full": "block"}
+        table |= {"buffer": f"{buffer >> 20} MiB", "when_full": "block"}
     table |= {"output": "output", "checksum": True}
     return toml_text.dump({"hpcio": table})

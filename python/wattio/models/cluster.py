@@ -329,7 +329,9 @@ def _nodes(model: _Model, wanted: float, purchases: Sequence[Purchase]) -> Nodes
         power_w = model.power_w * wanted_nodes / now
         if node is not None and node.power_w is not None:
             each_w = node.power_w / node.units
-            power_w = model.power_w + (wanted_nodes - now) * each_w
+            # Nodes that are not needed save their own power, not that of those that are bought.
+            fewer_w = np.minimum(wanted_nodes / now, 1.0) * model.power_w
+            power_w = fewer_w + np.maximum(wanted_nodes - now, 0) * each_w
     if node is not None and node.price_eur is not None:
         price = np.maximum(wanted_nodes - now, 0) * node.price_eur / node.units
     link = cluster.link(achieved)

@@ -14,7 +14,7 @@ from wattio.errors import InputError
 from wattio.files import document, toml_text
 from wattio.files.document import Strict
 from wattio.files.quantity import Seconds, SecondsOrZero, Size, Watts
-from wattio.models import approach
+from wattio.models import approach, parameter
 from wattio.models.observed import Observed
 from wattio.models.parameter import Origin, Parameter
 from wattio.models.scalability import Form, Points, Scalability
@@ -117,20 +117,20 @@ class Head(Strict):
     cores_per_node: Count  # how many each has
 
 
+def _above_zero(given: GivenNumber[Watts]) -> GivenNumber[Watts]:
+    if given.ends[0] <= 0:
+        raise ValueError("reaches down to 0 W; allowed: above 0 W")
+    return given
+
+
 class Power(Strict):
     """Of one node: at most, idle, and while the simulation waits."""
 
-    max: GivenNumber[Watts]  # of one node
+    max: Annotated[GivenNumber[Watts], AfterValidator(_above_zero)]  # of one node
     idle_share: GivenNumber[Share]  # of `max`: an idle node
     blocked_share: GivenNumber[Share]  # of `max`: while the simulation waits
     # Of their own power: what dedicated cores and nodes save as they sleep; 0 where they poll.
     asleep_share: GivenNumber[Share] | None = None
-
-    @model_validator(mode="after")
-    def _not_zero(self) -> Power:
-        if self.max.ends[0] <= 0:
-            raise ValueError("max: power reaches down to 0 W; allowed: above 0 W")
-        return self
 
 
 class Storage(Strict):
@@ -375,7 +375,31 @@ class ApplicationFile(Strict):
 
 def read_platform(path: Path) -> PlatformFile:
     """Read a `platform.toml`. Raises InputError that names file, line and key."""
-    return document.validate(PlatformFile, document.read(path))
+    return platform_of(document.read(path))
+
+
+def platform_of(source: document.Document) -> PlatformFile:
+    """As `read_platform`, of a file that has been read."""
+    found = document.validate(PlatformFile, source)
+    _check_speedups(found, source)
+    return found
+
+
+def _check_speedups(found: PlatformFile, source: document.Document) -> None:
+    """Refuse speedups that do not reach to all cores and nodes of the platform.
+
+    Not a validator: what runs of fewer nodes were fitted to may be written for more.
+    """
+    counts = {"cores": found.platform.cores_per_node, "nodes": found.platform.nodes}
+    for what, count in counts.items():
+        entry: ScalabilityEntry = getattr(found.compute, what)
+        key = "sigma" if entry.sigma is not None else "points"
+        form = entry.scalability(what)
+        try:
+            form.speedup(count, parameter.central(form.parameters))
+        except InputError as error:
+            told = str(error).removeprefix(f"{what}_sigma: ")
+            raise source.error(("compute", what, key), told) from None
 
 
 def read_application(path: Path) -> Application:
