@@ -153,12 +153,14 @@ def test_what_is_refused_leaves_no_folder_in_the_way_of_the_next_try(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--size", "tinny"), 'size: "tinny" is not known; did you mean "tiny"'),
+        (("--size", "tinny"), '--size: "tinny" is not known; did you mean "tiny"'),
         (("--approach", "dc:x"), 'approach "dc:x" needs a number'),
-        (("--ranks", "0"), "ranks: 0"),
+        (("--ranks", "0"), "--ranks: 0"),
+        (("--output-every", "-1"), "--output-every: -1: must be"),
+        (("--compression", "gzip:0"), '--compression "gzip:0" is not known'),
         (("--variables", "u,rain"), '"rain" is not known'),
         (("--buffer", "12"), "buffer"),
-        (("--buffer", "1KiB"), "buffer: '1KiB': must be greater than or equal to 65536"),
+        (("--buffer", "1KiB"), "--buffer: '1KiB': must be greater than or equal to 65536"),
         (("--meter", "estimate:assumed", "--meter", "estimate:assumed"), "is named twice"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -163,6 +164,16 @@ def run(
     return EXIT_PROBLEM if report.errors() else EXIT_DONE
 
 
+_GIVEN = "command line"
+_KEY = re.compile(rf"^{_GIVEN}: ([a-z_]+)(:| =) ", re.MULTILINE)
+
+
+def _as_option(key: re.Match[str]) -> str:
+    """A key of the options as the command line has it."""
+    name = key[1].replace("_", "-")
+    return f"--{name}: " if key[2] == ":" else f"--{name} "
+
+
 def _options(given: dict[str, Any]) -> Options:
     from wattio.files import document
     from wattio.files.document import Document
@@ -170,7 +181,10 @@ def _options(given: dict[str, Any]) -> Options:
     from wattio.hpcio.free_memory import available_bytes
     from wattio.workloads.hpcio import Options
 
-    options = document.validate(Options, Document(Path("command line"), "", given))
+    try:
+        options = document.validate(Options, Document(Path(_GIVEN), "", given))
+    except InputError as error:
+        raise InputError(_KEY.sub(_as_option, str(error))) from None
     # All ranks are on this machine, so all that they need is known before anything is made.
     per_node = options.ranks_per_node or options.ranks
     roles = options.roles(topology.emulated(options.ranks, per_node))
