@@ -16,6 +16,9 @@ from pathlib import Path
 COLUMNS_MAX = 72
 """Of a terminal's 80 columns, without the margin that manual pages have."""
 
+EXAMPLE_MARGIN = 6
+"""Of what an example is for, where it stands below the command."""
+
 _LINK = re.compile(r"\[([^\]]*)\]\(#[^)]*\)")
 
 
@@ -65,8 +68,49 @@ def of_help(program: str) -> Iterator[str]:
 def section(title: str, text: str) -> Iterator[str]:
     """A section of text that stays as it is, but for lines that are too long for a terminal."""
     yield f".SH {escaped(title)}\n.nf"
-    yield from (escaped(part) for line in text.splitlines() for part in folded(line))
+    yield "\n\n".join(
+        "\n".join(map(escaped, paragraph(part.splitlines()))) for part in text.split("\n\n")
+    )
     yield ".fi"
+
+
+def paragraph(lines: list[str]) -> list[str]:
+    """Lines that fit: examples stay whole, prose is filled, and all else is folded line by line."""
+    if lines[:1] == ["Examples:"]:
+        return [lines[0], *examples(lines[1:])]
+    if not any(line.startswith(" ") or line.endswith(":") for line in lines):
+        lines = [" ".join(lines)]
+    return [part for line in lines for part in folded(line)]
+
+
+def examples(lines: list[str]) -> list[str]:
+    """Commands, each with what it is for beside it if all of them fit, else below it."""
+    if all(len(line) <= COLUMNS_MAX for line in lines):
+        return lines
+    parts = []
+    indent = min(len(line) - len(line.lstrip()) for line in lines)
+    for line in lines:
+        if line[indent:].startswith(" "):
+            # A command that leaves no room beside it has what it is for below it.
+            command, what_for = "", line.strip()
+        else:
+            command, _, what_for = re.sub(r"(?<=\S) {2,}", "\n", line, count=1).partition("\n")
+        parts += continued(command)
+        parts += folded(EXAMPLE_MARGIN * " " + what_for) if what_for else []
+    return parts
+
+
+def continued(command: str) -> list[str]:
+    """A command in lines that a shell takes for one."""
+    indent = len(command) - len(command.lstrip())
+    parts: list[str] = []
+    # An option stays with its value.
+    for word in re.split(r"(?= --)", command) if command else []:
+        if parts and len(parts[-1]) + len(word) <= COLUMNS_MAX - len(" \\"):
+            parts[-1] += word
+        else:
+            parts.append(f"{(indent + 4) * ' '}{word.lstrip()}" if parts else word)
+    return [f"{part} \\" for part in parts[:-1]] + parts[-1:]
 
 
 def folded(line: str) -> list[str]:

@@ -174,6 +174,27 @@ def test_manual_pages_fit_a_terminal() -> None:
     assert manual["folded"]("  short") == ["  short"]
 
 
+def test_examples_of_manual_pages_stay_whole() -> None:
+    """What an example is for was torn, and began anew in the middle of the page."""
+    manual = runpy.run_path(str(SYSTEMD.parent / "debian" / "manual.py"))
+    short = ["Examples:", "  a run    to see", "  a stop   to end"]
+    assert manual["paragraph"](short) == short
+    options = " ".join(f"--option-{number} {number * 1111}" for number in range(1, 6))
+    below = ["Examples:", f"  a serve {options}", f"{60 * ' '}all of it", "  a run          to see"]
+    assert manual["paragraph"](below) == [
+        "Examples:",
+        "  a serve --option-1 1111 --option-2 2222 --option-3 3333 \\",
+        "      --option-4 4444 --option-5 5555",
+        "      all of it",
+        "  a run",
+        "      to see",
+    ]
+    prose = ["It stops at once. For other", "servers, it does " + "not " * 12 + "stop."]
+    filled = manual["paragraph"](prose)
+    assert filled[0].startswith("It stops at once. For other servers, it does not not")
+    assert all(len(part) <= manual["COLUMNS_MAX"] for part in filled)
+
+
 def test_every_drop_in_is_listed_in_the_unit() -> None:
     assert {path.parent.name for path in DROP_INS} == {f"{UNIT.name}.d", f"{TARGET.name}.d"}
     unlisted = [
