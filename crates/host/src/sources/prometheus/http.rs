@@ -232,7 +232,11 @@ fn parse_head(bytes: &[u8]) -> Result<Option<Head>, String> {
     let code = response.code.unwrap_or_default();
     if code != 200 {
         let reason = response.reason.unwrap_or_default();
-        return Err(format!("answered {code} {reason}, not 200 OK").replace(" ,", ","));
+        let to =
+            response.headers.iter().find(|header| header.name.eq_ignore_ascii_case("location"));
+        let to = to.map(|header| format!(" (see {:?})", String::from_utf8_lossy(header.value)));
+        let to = to.unwrap_or_default();
+        return Err(format!("answered {code} {reason}{to}, not 200 OK").replace(" ,", ","));
     }
     let header = |name: &str| {
         let found = response.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));

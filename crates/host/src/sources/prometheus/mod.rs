@@ -5,6 +5,7 @@
 //! Matching series are summed. The page may be asked for by HTTPS, and with a token.
 
 pub(super) mod access;
+mod copied;
 pub(super) mod frozen;
 pub(super) mod gauge;
 mod http;
@@ -16,6 +17,7 @@ use super::polled::{Polled, at_least, interval};
 use crate::Stopwatch;
 use crate::root::as_text;
 use access::Access;
+use copied::Copied;
 use frozen::Frozen;
 use http::Client;
 use serde::Deserialize;
@@ -96,6 +98,7 @@ struct Page {
     selector: Selector,
     differences: Differences,
     frozen: Frozen,
+    copied: Copied,
 }
 
 /// Checks the keys that do not need the host.
@@ -142,11 +145,9 @@ pub fn open(config: &Config, period: Seconds, stopwatch: Stopwatch) -> Result<Po
     };
     let client = Client::new(access, timeout);
     let differences = Differences::new(&name);
-    Polled::start(
-        Page { name, client, selector, differences, frozen: Frozen::default() },
-        interval,
-        stopwatch,
-    )
+    let (frozen, copied) = (Frozen::default(), Copied::new(period));
+    let page = Page { name, client, selector, differences, frozen, copied };
+    Polled::start(page, interval, stopwatch)
 }
 
 /// Whether a text can be the name of a metric.
@@ -155,11 +156,12 @@ fn is_metric_name(text: &str) -> bool {
 }
 
 impl Page {
-    fn totals(&mut self, now: Seconds) -> Result<Totals, String> {
+    /// `None` where the page still has the values of before.
+    fn totals(&mut self, now: Seconds) -> Result<Option<Totals>, String> {
         let page = self.client.get()?;
-        let totals = text::read(&as_text(page), &self.selector)?;
+        let (totals, told_at) = text::read_timed(&as_text(page), &self.selector)?;
         self.frozen.look(now, page, totals.requests)?;
-        Ok(totals)
+        Ok(self.copied.look(now, told_at)?.then_some(totals))
     }
 }
 
@@ -170,7 +172,10 @@ impl LatencySource for Page {
 
     fn sample(&mut self, now: Seconds) -> Result<Option<LatencySample>, SourceError> {
         let totals = self.totals(now).map_err(|message| SourceError::new(&self.name, message));
-        self.differences.answer(now, totals)
+        match totals.transpose() {
+            Some(totals) => self.differences.answer(now, totals),
+            None => Ok(None),
+        }
     }
 }
 
@@ -191,6 +196,7 @@ mod tests {
             selector: Selector { metric, labels, unit_us: Unit::Seconds.us() },
             differences: Differences::new(&name),
             frozen: Frozen::default(),
+            copied: Copied::new(Seconds(0.5)),
             name,
         };
         let mut next = |at: f64, text: String| {
@@ -203,5 +209,8 @@ mod tests {
         assert!(next(3.0, "starting\n".to_owned()).is_err());
         assert_eq!(next(600.0, counted(9000)), Ok(None));
         assert_eq!(next(601.0, counted(9003)), Ok(Some(3)));
+        let timed = |count: u32| format!("waits_sum {count} 10\nwaits_count {count} 10\n");
+        assert_eq!(next(601.5, timed(9004)), Ok(Some(1)));
+        assert_eq!(next(602.0, timed(9004)), Ok(None), "not a window without requests");
     }
 }

@@ -45,6 +45,8 @@ struct Found {
     sum: Option<f64>,
     count: Option<u64>,
     buckets: Vec<Bucket>,
+    /// The earliest time that a line of a wanted series gives for its value.
+    told_at: Option<f64>,
     /// Whether the metric is on the page, whatever its labels.
     seen: bool,
 }
@@ -54,6 +56,15 @@ struct Found {
 /// # Errors
 /// Says what is wrong with which line, or what the page has instead of the metric.
 pub fn read(page: &str, selector: &Selector) -> Result<Totals, String> {
+    read_timed(page, selector).map(|(totals, _)| totals)
+}
+
+/// The same, and the earliest time that the page gives for one of these values, in its own unit: only
+/// a page of values that were measured before gives any.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_timed(page: &str, selector: &Selector) -> Result<(Totals, Option<f64>), String> {
     let mut found = Found::default();
     for line in page.lines() {
         if let Some((part, rest)) = part_of(line, &selector.metric) {
@@ -61,7 +72,9 @@ pub fn read(page: &str, selector: &Selector) -> Result<Totals, String> {
             found.take(part, rest, selector).map_err(|message| format!("{message}: {line:?}"))?;
         }
     }
-    found.totals(selector).ok_or_else(|| what_is_there(page, selector, found.seen))
+    let totals = found.totals(selector);
+    let totals = totals.ok_or_else(|| what_is_there(page, selector, found.seen))?;
+    Ok((totals, found.told_at))
 }
 
 /// The sum of the values of all series of a metric, by its whole name, that have these labels.
@@ -71,7 +84,7 @@ pub fn read(page: &str, selector: &Selector) -> Result<Totals, String> {
 pub fn value(page: &str, metric: &str, labels: &BTreeMap<String, String>) -> Result<f64, String> {
     let (mut sum, mut seen) = (None, false);
     for line in page.lines() {
-        let rest = line.strip_prefix(metric).filter(|rest| rest.starts_with(['{', ' ', '\t']));
+        let rest = line.strip_prefix(metric).filter(|rest| begins_series(rest));
         let Some(rest) = rest else { continue };
         seen = true;
         let value = value_of(rest, labels).map_err(|message| format!("{message}: {line:?}"))?;
@@ -80,7 +93,10 @@ pub fn value(page: &str, metric: &str, labels: &BTreeMap<String, String>) -> Res
         }
     }
     let missing = || match seen {
-        true => format!("no series of {metric} has the labels {labels:?}"),
+        true => {
+            let named = |line: &'_ str| line.strip_prefix(metric).is_some_and(begins_series);
+            no_such_labels(metric, labels, page.lines().filter(|line| named(line)))
+        }
         false => {
             let named = names(page).map(|(name, _)| name);
             let power = |name: &&str| POWER_WORDS.iter().any(|word| name.contains(word));
@@ -113,7 +129,12 @@ fn part_of<'a>(line: &'a str, metric: &str) -> Option<(Part, &'a str)> {
     [("_bucket", Part::Bucket), ("_sum", Part::Sum), ("_count", Part::Count), ("", Part::Bare)]
         .into_iter()
         .filter_map(|(suffix, part)| Some((part, rest.strip_prefix(suffix)?)))
-        .find(|(_, rest)| rest.starts_with(['{', ' ', '\t']))
+        .find(|(_, rest)| begins_series(rest))
+}
+
+/// Whether this, behind a name, shows that the name is whole.
+fn begins_series(rest: &str) -> bool {
+    rest.starts_with(['{', ' ', '\t'])
 }
 
 impl Found {
@@ -136,7 +157,12 @@ impl Found {
         if matched != selector.labels.len() {
             return Ok(());
         }
-        let value = rest.split_ascii_whitespace().next().unwrap_or_default();
+        let mut words = rest.split_ascii_whitespace();
+        let value = words.next().unwrap_or_default();
+        // In its place OpenMetrics may have an example, behind a #.
+        if let Some(at) = words.next().and_then(number).filter(|at| at.is_finite()) {
+            self.told_at = Some(self.told_at.map_or(at, |before| before.min(at)));
+        }
         let value = || number(value).ok_or("the value is not a number");
         match (part, edge) {
             (Part::Bucket | Part::Bare, Some(edge)) => {
@@ -300,7 +326,8 @@ fn names(page: &str) -> impl Iterator<Item = (&str, &str)> {
 fn what_is_there(page: &str, selector: &Selector, seen: bool) -> String {
     let metric = &selector.metric;
     if seen && !selector.labels.is_empty() {
-        return format!("no series of {metric} has the labels {:?}", selector.labels);
+        let lines = page.lines().filter(|line| part_of(line, metric).is_some());
+        return no_such_labels(metric, &selector.labels, lines);
     }
     if seen {
         return format!("{metric} has neither buckets nor a sum and a count");
@@ -308,11 +335,44 @@ fn what_is_there(page: &str, selector: &Selector, seen: bool) -> String {
     no_metric(metric, candidates(page), "that tells latencies")
 }
 
+/// What the labels of a metric's series are, where none has the wanted ones.
+fn no_such_labels<'a>(
+    metric: &str,
+    wanted: &BTreeMap<String, String>,
+    lines: impl Iterator<Item = &'a str>,
+) -> String {
+    let mut there: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for line in lines {
+        let Some((_, labels)) = line.split_once('{') else { continue };
+        let mut labels = Labels(labels);
+        while let Ok(Some((name, value))) = labels.next() {
+            there.entry(name).or_default().insert(value.into_owned());
+        }
+    }
+    there.remove("le");
+    let why = wanted.iter().find_map(|(name, value)| match there.get(name.as_str()) {
+        None if there.is_empty() => Some("they have none".to_owned()),
+        None => Some(format!("they have {:?}", Vec::from_iter(there.keys().take(NAMES_MAX)))),
+        Some(values) if values.contains(value) => None,
+        Some(values) => {
+            let values = nearest(values.iter().map(String::as_str).collect(), value);
+            Some(format!("{name:?} may be {values:?}"))
+        }
+    });
+    let why = why.unwrap_or_else(|| "each is there, but not together".to_owned());
+    format!("no series of {metric} has the labels {wanted:?}; {why}")
+}
+
+/// The names that are nearest to one, those first.
+fn nearest<'a>(mut names: Vec<&'a str>, to: &str) -> Vec<&'a str> {
+    let near = |name: &str| strsim::jaro_winkler(name, to);
+    names.sort_by(|a, b| near(b).total_cmp(&near(a)));
+    names.truncate(NAMES_MAX);
+    names
+}
+
 fn no_metric(metric: &str, there: BTreeSet<&str>, what: &str) -> String {
-    let near = |name: &str| strsim::jaro_winkler(name, metric);
-    let mut there: Vec<_> = there.into_iter().collect();
-    there.sort_by(|a, b| near(b).total_cmp(&near(a)));
-    there.truncate(NAMES_MAX);
+    let there = nearest(there.into_iter().collect(), metric);
     match there.as_slice() {
         [] => format!("no metric {metric}, and none {what}; is this the right page?"),
         there => format!("no metric {metric} (yet); there are {}", there.join(", ")),

@@ -33,6 +33,8 @@ fn heads_say_how_long_the_page_is() {
     assert_eq!((old.length, old.keep), (Length::UntilClosed, false));
     let error = head("HTTP/1.1 403 Forbidden\r\n\r\n").unwrap_err();
     assert_eq!(error, "answered 403 Forbidden, not 200 OK");
+    let error = head("HTTP/1.1 302 Found\r\nLocation: /graph\r\n\r\n").unwrap_err();
+    assert_eq!(error, "answered 302 Found (see \"/graph\"), not 200 OK");
     assert!(head("HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n").is_err());
     assert!(head("SSH-2.0-OpenSSH\r\n").unwrap_err().contains("HTTP"));
 }

@@ -33,6 +33,18 @@ fn a_histogram_has_sum_count_and_buckets() {
 }
 
 #[test]
+fn the_earliest_time_of_the_wanted_values_is_known() {
+    let at = |metric: &str, labels: &[(&str, &str)]| {
+        read_timed(PAGE, &selector(metric, labels)).unwrap().1
+    };
+    assert_eq!(at("wal_fsync_seconds", &[]), Some(1_732_118_000_000.0), "not that of the example");
+    assert_eq!(at("rpc_seconds", &[("method", "GET")]), None);
+    let page = "m_sum{a=\"1\"} 1 30\nm_count{a=\"1\"} 1 30\nm_sum 2 20\nm_count 2 20\n";
+    assert_eq!(read_timed(page, &selector("m", &[])).unwrap().1, Some(20.0));
+    assert_eq!(read_timed(page, &selector("m", &[("a", "1")])).unwrap().1, Some(30.0));
+}
+
+#[test]
 fn series_are_summed_and_chosen_by_labels() {
     let all = read(PAGE, &selector("rpc_seconds", &[])).unwrap();
     assert_eq!((all.requests, all.latency_us_sum, all.buckets), (5, Some(3e6), None));
@@ -68,6 +80,11 @@ fn what_is_missing_or_wrong_is_said() {
     assert!(error.contains("there are wal_fsync_seconds, rpc_seconds"), "{error}");
     let error = message(PAGE, "rpc_seconds", &[("method", "PUT")]);
     assert!(error.contains("no series of rpc_seconds has the labels"), "{error}");
+    assert!(error.contains("\"method\" may be [\"GET\", "), "{error}");
+    let error = message(PAGE, "rpc_seconds", &[("path", "/")]);
+    assert!(error.ends_with("they have [\"method\", \"quantile\"]"), "{error}");
+    let error = message(PAGE, "wal_fsync_seconds", &[("path", "/")]);
+    assert!(error.ends_with("they have none"), "{error}");
     assert!(message(PAGE, "up", &[]).contains("neither buckets nor a sum"));
     assert!(message("<html>", "up", &[]).contains("right page"));
     for (line, why) in [
