@@ -154,6 +154,12 @@ pub trait MachineView: Send {
     /// Whether what was written outlives a restart of the machine.
     fn outlives_boot(&self, address: &Address) -> bool;
 
+    /// What has to change first where a value was refused, or did not come into force, if that can be
+    /// told: a processor in it that is off.
+    fn obstacle(&self, _address: &Address, _value: &str) -> Option<String> {
+        None
+    }
+
     /// The command by which a person can put a value back.
     fn restore_command(&self, address: &Address, value: &str) -> String;
 }

@@ -223,6 +223,8 @@ impl RestorableWriter {
         let value = held.map(|held| held.original.clone()).unwrap_or_default();
         let knob = held.map(|held| held.knob.clone()).unwrap_or_default();
         let restore_command = self.machine.restore_command(address, &value);
+        let obstacle = self.machine.obstacle(address, &value);
+        let message = obstacle.map_or(message, |obstacle| format!("{address}: {obstacle}"));
         let marks = BTreeSet::new();
         Unrestored {
             saved: Saved { address: address.clone(), value, knob, marks },

@@ -120,7 +120,7 @@ fn off(root: &Root, path: &str) -> Option<u32> {
     root.read(&online(cpu)).is_ok_and(|switch| switch == "0").then_some(cpu)
 }
 
-fn online(cpu: u32) -> String {
+pub(super) fn online(cpu: u32) -> String {
     format!("{CPU_FOLDER}/cpu{cpu}/online")
 }
 

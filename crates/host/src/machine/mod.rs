@@ -24,6 +24,7 @@ pub mod file;
 mod limited;
 mod marks;
 pub mod nvme;
+mod off;
 pub(crate) mod program;
 mod shell;
 
@@ -97,6 +98,16 @@ impl LinuxMachine {
             return true;
         };
         found.without(&original).is_empty() && !original.without(&found).meets(&online)
+    }
+
+    /// The processors in a value that are off: the kernel takes none of them into a mask or a set.
+    fn off_in(&self, address: &Address, value: &str) -> Cpus {
+        let named = match address.scheme() {
+            "affinity" => affinity::processors(value),
+            "cpuset" => value.parse().ok(),
+            _ => None,
+        };
+        named.map(|named| off::among(&self.root, &named)).unwrap_or_default()
     }
 }
 
@@ -239,7 +250,19 @@ impl MachineView for LinuxMachine {
         address.scheme() == "command"
     }
 
+    fn obstacle(&self, address: &Address, value: &str) -> Option<String> {
+        let off = self.off_in(address, value);
+        (!off.is_empty()).then(|| off::told(&off))
+    }
+
     fn restore_command(&self, address: &Address, value: &str) -> String {
+        let command = self.command_for(address, value);
+        off::on_first(&self.off_in(address, value), command)
+    }
+}
+
+impl LinuxMachine {
+    fn command_for(&self, address: &Address, value: &str) -> String {
         match address.scheme() {
             "file" => file::restore_command(&self.root, address.rest(), value),
             "cpuset" => cpuset::restore_command(&self.root, address.rest(), value),

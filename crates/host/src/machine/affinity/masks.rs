@@ -18,8 +18,8 @@ pub struct Masks {
 }
 
 impl Masks {
-    /// Every mask that occurs.
-    fn all(&self) -> Cpus {
+    /// The processors of all masks together.
+    pub(super) fn all(&self) -> Cpus {
         self.threads.values().fold(self.default.clone(), |all, mask| all.or(mask))
     }
 

@@ -261,6 +261,11 @@ pub(super) fn same(one: &str, other: &str) -> bool {
     }
 }
 
+/// All processors in a value.
+pub(super) fn processors(value: &str) -> Option<Cpus> {
+    value.parse::<Masks>().ok().map(|masks| masks.all())
+}
+
 /// The command that puts the masks back.
 pub(super) fn restore_command(place: &str, value: &str) -> String {
     let (Some(id), Ok(masks)) = (parse_place(place), value.parse::<Masks>()) else {
