@@ -146,13 +146,26 @@ pub enum ServiceError {
     },
     /// Certificate or key of the page.
     #[error("service.tls: {0}")]
-    Tls(#[from] tls::TlsError),
+    Tls(tls::TlsError),
     /// The token of the page.
     #[error("service.token: {0}")]
-    Token(#[from] TokenError),
+    Token(TokenError),
     /// Thread or runtime.
     #[error("cannot start the thread of page and control socket: {0}")]
     Thread(std::io::Error),
+}
+
+// Not as their source: who prints a chain of errors would say them twice.
+impl From<tls::TlsError> for ServiceError {
+    fn from(error: tls::TlsError) -> Self {
+        Self::Tls(error)
+    }
+}
+
+impl From<TokenError> for ServiceError {
+    fn from(error: TokenError) -> Self {
+        Self::Token(error)
+    }
 }
 
 impl ServiceError {

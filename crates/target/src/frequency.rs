@@ -41,10 +41,10 @@ pub enum FrequencyError {
     Topology(#[from] TopologyError),
     /// It has not all of these cores.
     #[error("frequency.cores: {0}")]
-    Group(#[from] GroupError),
+    Group(GroupError),
     /// The knob cannot be turned for these cores alone.
     #[error("frequency.cores: {0}")]
-    Knob(#[from] KnobOpenError),
+    Knob(KnobOpenError),
     /// Another program acts on the host, or old values cannot be kept.
     #[error(transparent)]
     Lock(#[from] LockError),
@@ -57,6 +57,19 @@ pub enum FrequencyError {
     /// What an earlier start left cannot be restored.
     #[error("an earlier start left {0} values that cannot be restored; see above")]
     Left(usize),
+}
+
+// Not as their source: who prints a chain of errors would say them twice.
+impl From<GroupError> for FrequencyError {
+    fn from(error: GroupError) -> Self {
+        Self::Group(error)
+    }
+}
+
+impl From<KnobOpenError> for FrequencyError {
+    fn from(error: KnobOpenError) -> Self {
+        Self::Knob(error)
+    }
 }
 
 impl FrequencyError {
