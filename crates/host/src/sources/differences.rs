@@ -84,7 +84,7 @@ impl Differences {
         if totals.went_back(&last) {
             return Err(SourceError::new(
                 &self.source_name,
-                "counters went back: it was restarted; counting starts again",
+                "counters went back: it was restarted, or they were reset; counting starts again",
             ));
         }
         Ok(Some(totals.since(&last, at)))

@@ -17,6 +17,7 @@ use crate::Stopwatch;
 use crate::machine::command::user;
 use crate::verdict::counted;
 use child::{BackOff, Output, listen};
+use line::Problem;
 use rustix::process::getuid;
 use serde::Deserialize;
 use std::os::unix::net::UnixStream;
@@ -93,7 +94,7 @@ impl<T: Default + Send + 'static> Listener<T> {
         name: &str,
         command: Command,
         back_off: BackOff,
-        mut read: impl FnMut(Result<line::Line, String>) -> Result<L, String> + Send + 'static,
+        mut read: impl FnMut(Result<line::Line, String>) -> Result<L, Problem> + Send + 'static,
         mut post: impl FnMut(&mut T, Result<L, SourceError>) + Send + 'static,
     ) -> Result<Self, SourceError> {
         let failed = |error| SourceError::new(name, format!("cannot listen: {error}"));
@@ -103,13 +104,18 @@ impl<T: Default + Send + 'static> Listener<T> {
         let mut wrong_lines = 0u64;
         let handle = move |heard| {
             let said = match heard {
-                Output::Line(text) => read(line::parse(&text)).map_err(|why| {
-                    wrong_lines += 1;
-                    let text: String = text.chars().take(200).collect();
-                    let lines = counted(wrong_lines, "line");
-                    format!("{lines} made no sense so far; {text:?}: {why}")
+                Output::Line(text) => read(line::parse(&text)).map_err(|problem| match problem {
+                    Problem::Line(why) => {
+                        wrong_lines += 1;
+                        let text: String = text.chars().take(200).collect();
+                        let lines = counted(wrong_lines, "line");
+                        format!("{lines} made no sense so far; {text:?}: {why}")
+                    }
+                    Problem::Server(why) => why,
                 }),
-                Output::Failure(why) => read(Err(why)),
+                Output::Failure(why) => read(Err(why)).map_err(|problem| match problem {
+                    Problem::Line(why) | Problem::Server(why) => why,
+                }),
             };
             let makes_sense = said.is_ok();
             let said = said.map_err(|why| SourceError::new(&source_name, why));
@@ -161,7 +167,7 @@ impl ExecLatency {
             Ok(line) => line.sample(clock(), &mut differences),
             Err(why) => {
                 differences.restart();
-                Err(why)
+                Err(why.into())
             }
         };
         let listener = Listener::start(&name, command, back_off, read, Slot::post)?;

@@ -83,6 +83,19 @@ fn a_line_that_makes_no_sense_is_an_error_until_one_that_does() {
     assert_eq!(answer.unwrap().unwrap().requests, 0);
 }
 
+/// A reset of PostgreSQL's statistics "made no sense", and the message named the command twice.
+#[test]
+fn totals_that_are_reset_make_sense_and_are_told_plainly() {
+    let host = Host::new();
+    let line = |requests: u32| {
+        format!("echo '{{\"requests_total\": {requests}, \"latency_us_total\": {requests}}}'")
+    };
+    let mut source = host.latency(&format!("{}; {}; exec sleep 1000", line(10), line(3)));
+    let answer = until(|| source.sample(Seconds(1.0)), Result::is_err);
+    let message = answer.unwrap_err().message;
+    assert!(message.starts_with("counters went back: it was restarted, or they"), "{message}");
+}
+
 /// What was served while the command was down counted as that of one window.
 #[test]
 fn totals_of_a_command_that_was_started_again_open_a_window() {
