@@ -9,7 +9,7 @@ use crate::log::{detail, log};
 use crate::progress::Progress;
 use crate::shown::{self, Published};
 use crate::state::{self, Locks, StateError};
-use crate::status::{EventStatus, GroupStatus, Status};
+use crate::status::{Counts, EventStatus, GroupStatus, Status};
 use crate::status_text::one_line;
 use crate::watchdog::Watchdog;
 use anyhow::{Context, Result, anyhow};
@@ -177,7 +177,7 @@ pub fn govern(options: &Options) -> Result<Ended> {
     let (restored, last) = daemon.end(&clock);
     status.send_last(last.clone());
     drop(service);
-    let failure = silence(&last);
+    let failure = silence(&last).or_else(|| in_vain(&last));
     Ok(Ended { status: last, restored: restored?, folders, failure })
 }
 
@@ -200,6 +200,19 @@ fn silence(status: &Status) -> Option<String> {
     let silent = status.applications().find(failed)?;
     let warning = silent.events.iter().rev().find(|event| event.severity == Severity::Warning)?;
     Some(format!("no request was seen: {}", warning.message))
+}
+
+/// Why nothing was saved, if writing failed and nothing was ever written: a full disk, for example,
+/// has no room for old values.
+fn in_vain(status: &Status) -> Option<String> {
+    let sum = |count: fn(&Counts) -> u64| -> u64 {
+        status.applications().map(|one| count(&one.counts)).sum()
+    };
+    if sum(|counts| counts.knob_failures) == 0 || sum(|counts| counts.knob_writes) > 0 {
+        return None;
+    }
+    let error = status.events.iter().rev().find(|event| event.severity == Severity::Error)?;
+    Some(format!("nothing could be written: {}", error.message))
 }
 
 /// Shadow mode assumes that what it measures is full speed.
@@ -435,4 +448,27 @@ fn start_journals(
         Ok((application.name.map(str::to_owned), journal))
     };
     config.applications().into_iter().map(start).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With a full disk for the old values, `run` turned nothing for as long as it ran, and ended with 0.
+    #[test]
+    fn a_run_that_could_write_nothing_has_failed() {
+        let counts = |knob_writes, knob_failures| Status {
+            counts: Counts { knob_writes, knob_failures, ..Counts::default() },
+            ..Status::default()
+        };
+        let event = |severity, message: &str| EventStatus::new(0, severity, message.to_owned());
+        let full = event(Severity::Error, "cpu.online: old values cannot be saved");
+        let events = vec![full, event(Severity::Info, "unstable -> stable")];
+        let mut status = Status { events, ..counts(0, 3) };
+        let why = "nothing could be written: cpu.online: old values cannot be saved";
+        assert_eq!(in_vain(&status).as_deref(), Some(why));
+        status.others = vec![counts(2, 0)];
+        assert_eq!(in_vain(&status), None, "of another application something was");
+        assert_eq!(in_vain(&counts(0, 0)), None, "nothing was to be written");
+    }
 }
