@@ -21,7 +21,8 @@ pub struct WindowRow {
     pub requests: Option<u64>,
     /// Their measured mean latency.
     pub latency_us_mean: Option<f64>,
-    /// Their 99th percentile, if the source reports it.
+    /// Their 99th percentile, if the source reports it; absent where it lies in the first bucket of
+    /// the histogram and may be anything below that one's edge.
     pub latency_us_p99: Option<f64>,
     /// Upper edges in microseconds (none: no upper edge) and requests.
     pub histogram: Option<Vec<(Option<f64>, u64)>>,
@@ -114,7 +115,9 @@ impl WindowRow {
             dt_s: step.dt.0,
             requests: sample.map(|sample| sample.requests),
             latency_us_mean: sample.and_then(|sample| sample.latency_us_mean),
-            latency_us_p99: histogram.and_then(|histogram| histogram.quantile_us(0.99)),
+            latency_us_p99: histogram
+                .filter(|histogram| !histogram.is_in_first_bucket(0.99))
+                .and_then(|histogram| histogram.quantile_us(0.99)),
             histogram: histogram.map(|h| h.buckets.iter().map(edge).collect()),
             latency_us_seen: step.seen.latency.as_ref().and_then(|latency| latency.latency_us_mean),
             baseline_us: step.insight.baseline_us,

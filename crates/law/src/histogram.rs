@@ -79,6 +79,13 @@ impl LatencyHistogram {
         Some(bucket.to_us - bucket.from_us).filter(|us| us.is_finite())
     }
 
+    /// Whether the quantile lies in the first bucket, so that nothing is known but what it is below;
+    /// `false` without requests.
+    #[must_use]
+    pub fn is_in_first_bucket(&self, quantile: f64) -> bool {
+        self.bucket_of(quantile).is_some_and(|bucket| bucket.from_us == 0.0)
+    }
+
     fn bucket_of(&self, quantile: f64) -> Option<Bucket> {
         let rank = quantile.clamp(0.0, 1.0) * self.requests() as f64;
         let (mut below, mut from_us) = (0.0, 0.0);
@@ -137,6 +144,8 @@ mod tests {
         }
         assert_eq!((seen.width_us(0.5), seen.width_us(0.99)), (Some(100.0), Some(100.0)));
         assert_eq!(LatencyHistogram::default().width_us(0.5), None);
+        assert!(seen.is_in_first_bucket(0.9) && !seen.is_in_first_bucket(0.95));
+        assert!(!LatencyHistogram::default().is_in_first_bucket(0.5));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use wattio_host::knobs::{KnobConfig, KnobOpenError, drive_sleep, limited, turbo}
 use wattio_host::ledger::{self, Ledger, with_power};
 use wattio_host::shadow::{Compared, Shadow, SharedFitter};
 use wattio_host::sources::CpuConfig;
+use wattio_host::sources::coarse::without_coarse;
 use wattio_host::sources::cores_left::CoresLeft;
 use wattio_host::sources::power::MeterConfig;
 use wattio_host::sources::queued;
@@ -403,7 +404,7 @@ impl<'a> Opened<'a> {
             law: self.law,
             bounds: policy.bounds.clone(),
             groups: self.groups,
-            latency: self.latency,
+            latency: without_coarse(self.latency, &policy.bounds),
             cpu: self.cpu,
             background: self.background,
             power: self.power,
@@ -436,7 +437,7 @@ impl<'a> Opened<'a> {
             application.tell(Severity::Warning, group, around.clock.utc_ns());
         }
         if !self.application.latency.may_tell_percentiles() {
-            application.warn_of_quantiles(around.clock);
+            application.warn_of_quantiles(application::NO_PERCENTILES, around.clock);
         }
         application
     }

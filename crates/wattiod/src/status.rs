@@ -92,7 +92,7 @@ pub struct LatencyStatus {
     #[serde(default)]
     pub latency_us_seen: Option<f64>,
     /// 99th percentile, if the source reports it. The requests of a bucket count as spread evenly
-    /// over it.
+    /// over it; absent where it lies in the first one and may be anything below that one's edge.
     pub latency_us_p99: Option<f64>,
     /// How old the newest sample is.
     pub sample_age_s: f64,

@@ -5,6 +5,7 @@
 //! in place) or `ceph.rs` (queried in its own thread), and list it here.
 
 pub mod ceph;
+pub mod coarse;
 pub mod cores;
 pub mod cores_left;
 mod counted;

@@ -107,14 +107,20 @@ pub struct ToleranceSet {
     bounds: Vec<String>,
 }
 
-/// What to say of a bound on a percentile where the source tells none.
+/// What to say of a bound on a percentile where the source tells none, or none that may grow.
 #[must_use]
-pub fn unjudged(bound: &str, source: &str) -> String {
+pub fn unjudged(bound: &str, source: &str, reports: &str) -> String {
     format!(
-        "the bound {bound:?} cannot be checked: {source} reports no percentiles; use a source with a \
+        "the bound {bound:?} cannot be checked: {source} reports {reports}; use a source with a \
          histogram (the guide's table, column \"histogram\")"
     )
 }
+
+/// What a source reports that has no histogram.
+pub const NO_PERCENTILES: &str = "no percentiles";
+/// The same, where it might have one.
+const NO_PERCENTILES_YET: &str =
+    "no percentiles, or only ones in the first bucket of its histogram, which is too wide";
 
 /// Events that the status shows.
 pub(crate) const EVENTS_SHOWN: usize = 50;
@@ -324,7 +330,7 @@ impl Application {
         let rate = sample.map_or(0.0, |sample| sample.requests as f64 / step.dt.0);
         let spreads = sample.filter(|sample| sample.requests > 0).map(|s| s.histogram.is_some());
         if spreads == Some(false) {
-            self.warn_of_quantiles(clock);
+            self.warn_of_quantiles(NO_PERCENTILES_YET, clock);
         }
         let (here, full) = self.groups_of(&step);
         let others = self.others(&step);
@@ -354,7 +360,9 @@ impl Application {
         self.stepped_utc_ns = clock.utc_ns();
         if let Some(sample) = &step.sample {
             self.sampled_at = Duration::try_from_secs_f64(sample.at.0).unwrap_or_default();
-            self.latency_us_p99 = sample.histogram.as_ref().and_then(|h| h.quantile_us(0.99));
+            // In the first bucket it may be anything below its edge.
+            let histogram = sample.histogram.as_ref().filter(|h| !h.is_in_first_bucket(0.99));
+            self.latency_us_p99 = histogram.and_then(|h| h.quantile_us(0.99));
         }
         let at = Stamp { utc_ns: clock.utc_ns(), monotonic_ns: clock.now().as_nanos() as u64 };
         let turns_frequency = self.parts.groups.iter().map(|group| group.turns_frequency);
@@ -367,7 +375,7 @@ impl Application {
     }
 
     /// Says once that a bound on a percentile is nobody's to judge here.
-    pub(crate) fn warn_of_quantiles(&mut self, clock: &dyn Clock) {
+    pub(crate) fn warn_of_quantiles(&mut self, reports: &str, clock: &dyn Clock) {
         let bounds = &self.parts.governor.driver().account().bounds;
         let quantile = |account: &&BoundAccount| account.bound.statistic != Statistic::Mean;
         let Some(bound) = bounds.iter().find(quantile).map(|account| account.bound.to_string())
@@ -375,7 +383,7 @@ impl Application {
             return;
         };
         if !std::mem::replace(&mut self.is_bound_untold, true) {
-            let message = unjudged(&bound, &self.parts.latency);
+            let message = unjudged(&bound, &self.parts.latency, reports);
             self.tell(Severity::Warning, message, clock.utc_ns());
         }
     }

@@ -11,7 +11,7 @@ use wattio_host::Root;
 use wattio_host::ledger::power_model;
 use wattio_host::processes::pollers::Threads;
 use wattio_units::Seconds;
-use wattiod::application::unjudged;
+use wattiod::application::{NO_PERCENTILES, unjudged};
 use wattiod::doctor::{examine, pollers};
 use wattiod::govern::read;
 use wattiod::log::{complain, printable_line};
@@ -69,7 +69,7 @@ impl Check {
                 say(&format!("but {error}; run and observe need it"));
             }
             for bound in source.config.unjudged_bounds() {
-                say(&format!("but {}", unjudged(&bound.to_string(), "its source")));
+                say(&format!("but {}", unjudged(&bound.to_string(), "its source", NO_PERCENTILES)));
             }
         }
         Ok(ExitCode::SUCCESS)

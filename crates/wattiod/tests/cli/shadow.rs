@@ -305,6 +305,28 @@ fn a_bound_that_is_a_time_is_one_and_a_percentile_nobody_tells_is_warned_of() {
     assert_eq!(complaint.matches(warning).count(), 1, "{text}{complaint}");
 }
 
+/// With a first bucket of 100 ms its p99 was 99 ms beside a mean of 0.2 ms, and never grew.
+#[test]
+fn a_percentile_in_a_bucket_without_a_lower_edge_is_not_told_and_its_growth_not_promised() {
+    let place = Place::measured();
+    let line = r#"{"requests": 10, "latency_us_mean": 200, "buckets": [[100000, 10], [null, 0]]}"#;
+    let script = format!("while echo '{line}'; do sleep 0.1; done");
+    fs::write(place.path("measure.sh"), script).unwrap();
+    let config = fs::read_to_string(place.path("wattiod.toml")).unwrap();
+    for (limit, is_coarse) in [("20%", true), ("200 ms", false)] {
+        let bound = format!("p99 {limit} run");
+        let bounded = format!("{config}[policy]\nbounds = [\"{bound}\"]\n");
+        fs::write(place.path("wattiod.toml"), bounded).unwrap();
+        let output = place.observe(&["--no-results", "--duration", "2 s", "--json"]).end();
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(status["latency"]["latency_us_mean"], 200.0, "{status}");
+        assert!(status["latency"]["latency_us_p99"].is_null(), "{status}");
+        let warning = format!("the bound \"{bound}\" cannot be checked: ");
+        let events = status["events"].to_string().replace("\\\"", "\"");
+        assert_eq!(events.matches(&warning).count(), usize::from(is_coarse), "{events}");
+    }
+}
+
 fn observed(place: &Place) -> (i32, String, String) {
     let config = place.text("wattiod.toml");
     said(&["observe", &config, "--no-results", "--duration", "2 s"])
