@@ -3,15 +3,18 @@
 use crate::machine::program::{ended, stop};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use std::io::Read;
-use std::os::fd::AsFd;
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::time::Duration;
+use wattio_files::printable_line;
 use wattio_units::Seconds;
 
 /// The longest line that is read.
 const LINE_BYTES_MAX: usize = 64 << 10;
+
+/// How much of the last line of its complaints is told when it ends.
+const COMPLAINT_CHARS_MAX: usize = 200;
 
 /// From the end of the output to the end of the command.
 const ENDING_MAX: Seconds = Seconds(1.0);
@@ -43,7 +46,7 @@ pub(super) fn listen(
     let mut wait = back_off.first;
     loop {
         let mut sense = false;
-        let ended = match command.stdout(Stdio::piped()).spawn() {
+        let ended = match command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn() {
             Ok(child) => {
                 let mut running = Running(child);
                 let ended = running.listen(stopped, |heard| sense |= handle(heard));
@@ -74,11 +77,17 @@ impl Running {
     /// How the command ended; `None` when nobody listens any more.
     fn listen(&mut self, stopped: &UnixStream, mut handle: impl FnMut(Output)) -> Option<String> {
         let Some(mut stdout) = self.0.stdout.take() else { return Some("has no output".into()) };
+        let mut complaints = Complaints::of(self.0.stderr.take());
         let mut lines = Lines::default();
         let mut part = [0; 4 << 10];
         loop {
-            if !ready(&stdout, stopped) {
-                return None;
+            match ready(&stdout, complaints.from.as_ref(), stopped) {
+                Ready::Output => {}
+                Ready::Complaint => {
+                    complaints.read();
+                    continue;
+                }
+                Ready::Stopped => return None,
             }
             match stdout.read(&mut part) {
                 Ok(0) => break,
@@ -89,22 +98,88 @@ impl Running {
         }
         // It may only have closed its output; then it is of no use any more.
         let ended = ended(&self.0, ENDING_MAX).unwrap_or(false);
+        complaints.read();
+        let last = complaints.last.filter(|last| !last.is_empty());
+        let last = last.map(|last| format!(" and said {last:?}")).unwrap_or_default();
         match self.0.try_wait() {
-            Ok(Some(status)) if ended => Some(format!("ended with {status}")),
-            _ => Some("closed its output".to_owned()),
+            Ok(Some(status)) if ended => Some(format!("ended with {status}{last}")),
+            _ => Some(format!("closed its output{last}")),
         }
     }
 }
 
-/// Waits until there is output (or its end), or nobody listens any more: then false.
-fn ready(output: &impl AsFd, stopped: &UnixStream) -> bool {
+/// What a command prints to stderr: it is passed on to the daemon's own, in lines that steer no
+/// terminal, and the last one may say why it ends.
+struct Complaints {
+    from: Option<ChildStderr>,
+    lines: Lines,
+    last: Option<String>,
+}
+
+impl Complaints {
+    fn of(from: Option<ChildStderr>) -> Self {
+        // One that cannot be read without waiting is not read.
+        let from = from.filter(|from| rustix::io::ioctl_fionbio(from, true).is_ok());
+        Self { from, lines: Lines::default(), last: None }
+    }
+
+    /// Reads what is there.
+    fn read(&mut self) {
+        let Some(from) = &mut self.from else { return };
+        let mut part = [0; 4 << 10];
+        loop {
+            match from.read(&mut part) {
+                Ok(count) if count > 0 => {
+                    let bytes = part.get(..count).unwrap_or_default();
+                    let last = &mut self.last;
+                    self.lines.take(bytes, &mut |output| {
+                        let Output::Line(line) = output else { return };
+                        let _ = writeln!(std::io::stderr(), "{}", printable_line(&line));
+                        if !line.trim().is_empty() {
+                            *last = Some(line.trim().chars().take(COMPLAINT_CHARS_MAX).collect());
+                        }
+                    });
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
+                _ => {
+                    self.from = None;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// What there is to do.
+enum Ready {
+    /// To read output, or its end.
+    Output,
+    /// To read what it complains of.
+    Complaint,
+    /// Nothing: nobody listens any more.
+    Stopped,
+}
+
+/// Waits until there is something to do.
+fn ready(output: &ChildStdout, complaints: Option<&ChildStderr>, stopped: &UnixStream) -> Ready {
     loop {
-        let mut both = [PollFd::new(output, PollFlags::IN), PollFd::new(stopped, PollFlags::IN)];
-        match poll(&mut both, None) {
-            Ok(_) if !both[1].revents().is_empty() => return false,
-            Ok(_) if !both[0].revents().is_empty() => return true,
+        let mut all = vec![PollFd::new(stopped, PollFlags::IN), PollFd::new(output, PollFlags::IN)];
+        all.extend(complaints.map(|complaints| PollFd::new(complaints, PollFlags::IN)));
+        match poll(&mut all, None) {
             Ok(_) | Err(Errno::INTR) => {}
-            Err(_) => return false,
+            Err(_) => return Ready::Stopped,
+        }
+        let is_ready = |at: usize| all.get(at).is_some_and(|one| !one.revents().is_empty());
+        if is_ready(0) {
+            return Ready::Stopped;
+        }
+        // Why it ends is read before its end.
+        if is_ready(2) {
+            return Ready::Complaint;
+        }
+        if is_ready(1) {
+            return Ready::Output;
         }
     }
 }

@@ -126,6 +126,22 @@ fn totals_of_a_command_that_was_started_again_open_a_window() {
     assert_eq!(requests, 6);
 }
 
+/// Why psql failed stood in the log, and not in what the status says.
+#[test]
+fn why_a_command_ends_is_told() {
+    let host = Host::new();
+    let script = "echo warning >&2; printf 'no \\033[31mroute\\n\\n' >&2; exit 3";
+    let mut source = host.latency(script);
+    let answer = until(|| source.sample(Seconds(1.0)), Result::is_err);
+    let error = answer.unwrap_err().to_string();
+    let says = r#"ended with exit status: 3 and said "no \u{1b}[31mroute"; it is started again"#;
+    assert!(error.contains(says), "{error}");
+    let mut source = host.latency("exec 2>&-; exit 3");
+    let answer = until(|| source.sample(Seconds(1.0)), Result::is_err);
+    let error = answer.unwrap_err().to_string();
+    assert!(error.contains("ended with exit status: 3; it is started again"), "{error}");
+}
+
 #[test]
 fn a_command_that_ends_is_started_again() {
     let host = Host::new();
