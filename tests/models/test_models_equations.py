@@ -202,8 +202,9 @@ def test_writers_are_those_of_the_middleware() -> None:
 
 
 def test_usual_approaches_differ() -> None:
-    assert [str(one) for one in usual(8, 4)] == ["tp", "dc:1", "dc:2", "dn:15"]
-    assert [str(one) for one in usual(9, 4)][3:] == ["dn:15", "dn:7"]
+    assert [str(one) for one in usual(8, 4)] == ["tp", "dc:1", "dc:2", "dn:7"]
+    assert [str(one) for one in usual(9, 4)][3:] == ["dn:8", "dn:7"]
+    assert [str(one) for one in usual(2, 4)][3:] == ["dn:1"]
     given = [parse("dn:15"), parse("dn:7")]
     with pytest.raises(InputError, match="dn:15 and dn:7 are the same on 8 nodes"):
         advice.advise(platform(nodes=8), APPLICATION, parse_objective("time"), given, draws=1000)

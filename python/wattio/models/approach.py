@@ -101,12 +101,13 @@ def resources(approach: Approach, nodes: int, cores: int) -> Resources:
 def usual(nodes: int, cores: int) -> list[Approach]:
     """The document's five approaches, as far as these nodes and cores allow them.
 
-    Of several that come to the same, as dn:15 and dn:7 on eight nodes do, the first.
+    Where there are fewer nodes than a ratio asks for, one writes for all others: dn:7 on eight
+    nodes, in place of dn:15. Of several that come to the same, the first.
     """
     found = [Approach("tp")]
     found += [Approach("dc", number) for number in (1, 2) if number < cores]
     if nodes >= 2:
-        found += [Approach("dn", number) for number in (15, 7)]
+        found += [Approach("dn", min(number, nodes - 1)) for number in (15, 7)]
     distinct: dict[Resources, Approach] = {}
     for one in found:
         distinct.setdefault(resources(one, nodes, cores), one)
