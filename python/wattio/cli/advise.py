@@ -85,7 +85,8 @@ def io(
         What to minimise: energy, time or edp:N (energy times time to the power of N).
     approaches
         Approaches to rank, separated by commas: tp (every rank writes), dc:N (N cores of each node
-        write), dn:R (one node writes for R that compute). Default: tp, dc:1, dc:2, dn:15, dn:7.
+        write), dn:R (one node writes for R that compute). Default: tp, dc:1, dc:2, dn:15, dn:7;
+        with fewer nodes, one writes for all others.
     output_every
         Steps between dumps; default: the file's.
     draws
