@@ -16,6 +16,9 @@ const LINE_BYTES_MAX: usize = 64 << 10;
 /// How much of the last line of its complaints is told when it ends.
 const COMPLAINT_CHARS_MAX: usize = 200;
 
+/// How many parts of its complaints are read once it has ended.
+const REST_PARTS_MAX: usize = 32;
+
 /// From the end of the output to the end of the command.
 const ENDING_MAX: Seconds = Seconds(1.0);
 
@@ -81,13 +84,13 @@ impl Running {
         let mut lines = Lines::default();
         let mut part = [0; 4 << 10];
         loop {
-            match ready(&stdout, complaints.from.as_ref(), stopped) {
-                Ready::Output => {}
-                Ready::Complaint => {
-                    complaints.read();
-                    continue;
-                }
-                Ready::Stopped => return None,
+            let ready = ready(&stdout, complaints.from.as_ref(), stopped)?;
+            // Why it ends is read before its end.
+            if ready.complaint {
+                complaints.read();
+            }
+            if !ready.output {
+                continue;
             }
             match stdout.read(&mut part) {
                 Ok(0) => break,
@@ -98,7 +101,8 @@ impl Running {
         }
         // It may only have closed its output; then it is of no use any more.
         let ended = ended(&self.0, ENDING_MAX).unwrap_or(false);
-        complaints.read();
+        // No more than a pipe holds: what it left running may complain on.
+        (0..REST_PARTS_MAX).take_while(|_| complaints.read()).for_each(drop);
         let last = complaints.last.filter(|last| !last.is_empty());
         let last = last.map(|last| format!(" and said {last:?}")).unwrap_or_default();
         match self.0.try_wait() {
@@ -123,63 +127,59 @@ impl Complaints {
         Self { from, lines: Lines::default(), last: None }
     }
 
-    /// Reads what is there.
-    fn read(&mut self) {
-        let Some(from) = &mut self.from else { return };
+    /// Reads a part of what is there; whether there was any.
+    fn read(&mut self) -> bool {
+        let Some(from) = &mut self.from else { return false };
         let mut part = [0; 4 << 10];
-        loop {
-            match from.read(&mut part) {
-                Ok(count) if count > 0 => {
-                    let bytes = part.get(..count).unwrap_or_default();
-                    let last = &mut self.last;
-                    self.lines.take(bytes, &mut |output| {
-                        let Output::Line(line) = output else { return };
-                        let _ = writeln!(std::io::stderr(), "{}", printable_line(&line));
-                        if !line.trim().is_empty() {
-                            *last = Some(line.trim().chars().take(COMPLAINT_CHARS_MAX).collect());
-                        }
-                    });
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
-                _ => {
-                    self.from = None;
-                    return;
-                }
-            }
+        let count = match from.read(&mut part) {
+            Ok(count) => count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return true,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return false,
+            Err(_) => 0,
+        };
+        if count == 0 {
+            self.from = None;
+            return false;
         }
+        let last = &mut self.last;
+        self.lines.take(part.get(..count).unwrap_or_default(), &mut |output| {
+            let Output::Line(line) = output else { return };
+            let _ = writeln!(std::io::stderr(), "{}", printable_line(&line));
+            if !line.trim().is_empty() {
+                *last = Some(line.trim().chars().take(COMPLAINT_CHARS_MAX).collect());
+            }
+        });
+        true
     }
 }
 
-/// What there is to do.
-enum Ready {
-    /// To read output, or its end.
-    Output,
-    /// To read what it complains of.
-    Complaint,
-    /// Nothing: nobody listens any more.
-    Stopped,
+/// What there is to read.
+struct Ready {
+    /// Output, or its end.
+    output: bool,
+    complaint: bool,
 }
 
-/// Waits until there is something to do.
-fn ready(output: &ChildStdout, complaints: Option<&ChildStderr>, stopped: &UnixStream) -> Ready {
+/// Waits until there is something to read; `None` when nobody listens any more.
+fn ready(
+    output: &ChildStdout,
+    complaints: Option<&ChildStderr>,
+    stopped: &UnixStream,
+) -> Option<Ready> {
     loop {
         let mut all = vec![PollFd::new(stopped, PollFlags::IN), PollFd::new(output, PollFlags::IN)];
         all.extend(complaints.map(|complaints| PollFd::new(complaints, PollFlags::IN)));
         match poll(&mut all, None) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(_) => return Ready::Stopped,
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(_) => return None,
         }
         let is_ready = |at: usize| all.get(at).is_some_and(|one| !one.revents().is_empty());
         if is_ready(0) {
-            return Ready::Stopped;
+            return None;
         }
-        // Why it ends is read before its end.
-        if is_ready(2) {
-            return Ready::Complaint;
-        }
-        if is_ready(1) {
-            return Ready::Output;
+        if is_ready(1) || is_ready(2) {
+            return Some(Ready { output: is_ready(1), complaint: is_ready(2) });
         }
     }
 }

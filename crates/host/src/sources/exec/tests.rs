@@ -142,6 +142,18 @@ fn why_a_command_ends_is_told() {
     assert!(error.contains("ended with exit status: 3; it is started again"), "{error}");
 }
 
+/// What it complains of without end holds up neither its output nor the end of the daemon.
+#[test]
+fn a_command_that_never_stops_to_complain_is_heard_and_ended() {
+    let host = Host::new();
+    let line = r#"{"requests": 10, "latency_us_mean": 250}"#;
+    // Without ends of lines, which would be passed on.
+    let complaining = "while :; do printf x >&2; done";
+    let mut source = host.latency(&format!("echo '{line}'; {complaining}"));
+    until(|| source.sample(Seconds(5.0)).unwrap(), Option::is_some);
+    drop(source);
+}
+
 #[test]
 fn a_command_that_ends_is_started_again() {
     let host = Host::new();
