@@ -103,8 +103,7 @@ impl Running {
         let ended = ended(&self.0, ENDING_MAX).unwrap_or(false);
         // No more than a pipe holds: what it left running may complain on.
         (0..REST_PARTS_MAX).take_while(|_| complaints.read()).for_each(drop);
-        let last = complaints.last.filter(|last| !last.is_empty());
-        let last = last.map(|last| format!(" and said {last:?}")).unwrap_or_default();
+        let last = complaints.last.map(|last| format!(" and said {last:?}")).unwrap_or_default();
         match self.0.try_wait() {
             Ok(Some(status)) if ended => Some(format!("ended with {status}{last}")),
             _ => Some(format!("closed its output{last}")),
