@@ -96,14 +96,16 @@ def test_a_part_that_is_built_with_the_program_has_texts_of_its_own() -> None:
 
 
 @pytest.fixture(params=["openmpi", "mpich"])
-def program(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., list[str]]:
-    """Compiles a program with the parts for MPI and Damaris; how it is started."""
+def ran(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Callable[[str], subprocess.CompletedProcess[str]]:
+    """Compiles a program with the parts for MPI and Damaris, and runs two ranks of it."""
     mpi = request.param
     for needed in (f"mpicc.{mpi}", f"mpirun.{mpi}"):
         if shutil.which(needed) is None:
             pytest.skip(f"{needed} is not installed")
 
-    def build(text: str) -> list[str]:
+    def run(text: str) -> subprocess.CompletedProcess[str]:
         (tmp_path / "program.c").write_text(text)
         folders = [f"-I{io_library.PREFIX / 'include'}", f"-I{SHARE}", f"-I{SHARE / 'damaris'}"]
         parts = [SHARE / "wattio_io_mpi.c", SHARE / "damaris/wattio_damaris.c"]
@@ -116,26 +118,26 @@ def program(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., lis
             timeout=BUILDS_S,
         )
         more = ["--oversubscribe", "--bind-to", "none"] if mpi == "openmpi" else []
-        return [f"mpirun.{mpi}", *more, "-n", "2", str(tmp_path / "program")]
+        return subprocess.run(
+            [f"mpirun.{mpi}", *more, "-n", "2", str(tmp_path / "program")],
+            cwd=tmp_path,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=RUNS_S,
+        )
 
-    return build
+    return run
 
 
 @pytest.mark.system
 def test_so_do_the_parts_for_mpi_and_damaris(
-    program: Callable[..., list[str]], tmp_path: Path
+    ran: Callable[[str], subprocess.CompletedProcess[str]],
 ) -> None:
     # The first had a code without a text, and left `io` as it was; those of Damaris crashed.
-    ran = subprocess.run(
-        program(PROGRAM),
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=RUNS_S,
-    )
-    assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr
+    done = ran(PROGRAM)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
 STARTS = """
@@ -175,21 +177,13 @@ DESCRIBED = """<simulation name="s" xmlns="http://damaris.gforge.inria.fr/damari
 
 @pytest.mark.system
 def test_the_text_is_that_of_the_call_that_failed_last(
-    program: Callable[..., list[str]], tmp_path: Path
+    ran: Callable[[str], subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
     for name, cores in (("many", 9), ("one", 1)):
         (tmp_path / f"{name}.xml").write_text(DESCRIBED.format(cores=cores))
-    ran = subprocess.run(
-        program(STARTS),
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=RUNS_S,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    start, again = ran.stdout.splitlines()
+    done = ran(STARTS)
+    assert done.returncode == 0, done.stdout + done.stderr
+    start, again = done.stdout.splitlines()
     # It told of the write that had come too early.
     assert start.startswith("-2 ")
     assert "9" in start

@@ -115,9 +115,7 @@ impl WindowRow {
             dt_s: step.dt.0,
             requests: sample.map(|sample| sample.requests),
             latency_us_mean: sample.and_then(|sample| sample.latency_us_mean),
-            latency_us_p99: histogram
-                .filter(|histogram| !histogram.is_in_first_bucket(0.99))
-                .and_then(|histogram| histogram.quantile_us(0.99)),
+            latency_us_p99: histogram.and_then(|histogram| histogram.shown_us(0.99)),
             histogram: histogram.map(|h| h.buckets.iter().map(edge).collect()),
             latency_us_seen: step.seen.latency.as_ref().and_then(|latency| latency.latency_us_mean),
             baseline_us: step.insight.baseline_us,

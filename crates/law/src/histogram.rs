@@ -72,6 +72,13 @@ impl LatencyHistogram {
         Some(bucket.from_us + within_us).filter(|us| us.is_finite())
     }
 
+    /// The quantile as it is shown to people: `None` also in the first bucket, where it may be anything
+    /// below that one's edge.
+    #[must_use]
+    pub fn shown_us(&self, quantile: f64) -> Option<f64> {
+        self.quantile_us(quantile).filter(|_| !self.is_in_first_bucket(quantile))
+    }
+
     /// How wide the bucket of the quantile is, in microseconds; `None` as for the quantile.
     #[must_use]
     pub fn width_us(&self, quantile: f64) -> Option<f64> {
@@ -146,6 +153,7 @@ mod tests {
         assert_eq!(LatencyHistogram::default().width_us(0.5), None);
         assert!(seen.is_in_first_bucket(0.9) && !seen.is_in_first_bucket(0.95));
         assert!(!LatencyHistogram::default().is_in_first_bucket(0.5));
+        assert_eq!((seen.shown_us(0.9), seen.shown_us(0.99)), (None, seen.quantile_us(0.99)));
     }
 
     #[test]

@@ -172,3 +172,16 @@ pub enum OpenError {
         durable: u64,
     },
 }
+
+impl OpenError {
+    /// Whether a device of several is what is wrong: the volume may be opened without it, where that is
+    /// asked for.
+    #[must_use]
+    pub const fn is_of_one_device(&self) -> bool {
+        match self {
+            Self::Missing { .. } | Self::Old(_) => true,
+            Self::CutShort { devices, .. } => *devices > 1,
+            _ => false,
+        }
+    }
+}

@@ -197,11 +197,10 @@ pub(crate) fn identify(
     }
     // What its superblock says counts all the same: that the other device was left out, for one.
     let is_cut = |one: &&Found| is_in_sync(&one.superblock) && one.is_cut_short();
-    let cut = found.iter().find(is_cut).map(|cut| cut.cut_short(devices));
-    if let Some(cut) = cut
+    if let Some(cut) = found.iter().find(is_cut)
         && (!options.accept_missing || !found.iter().any(counts))
     {
-        return Err(cut);
+        return Err(cut.cut_short(devices));
     }
     let is_old = |one: &&Found| is_in_sync(&one.superblock) && !one.keeps_up_with(&best);
     if let Some(old) = found.iter().find(is_old)

@@ -13,7 +13,7 @@ use wattio_target::log::{counted, printable_line};
 use wattio_target::tls::Identity;
 use wattio_target_config::Config;
 use wattio_units::Bytes;
-use wattio_volume::{BLOCK_BYTES, CheckReport, Compression, OpenError, OpenOptions};
+use wattio_volume::{BLOCK_BYTES, CheckReport, Compression, OpenOptions};
 
 /// What is checked.
 #[derive(Debug, Args)]
@@ -61,11 +61,9 @@ impl Check {
         let found = found.map_err(|error| match error.is_bad_input() {
             true => anyhow::Error::from(BadInput(error.to_string())),
             false => match error {
-                CheckError::Volume(
-                    OpenError::Missing { .. }
-                    | OpenError::Old(_)
-                    | OpenError::CutShort { devices: 2.., .. },
-                ) => anyhow::anyhow!("{error}: --accept-missing"),
+                CheckError::Volume(ref wrong) if wrong.is_of_one_device() => {
+                    anyhow::anyhow!("{error}: --accept-missing")
+                }
                 error => error.into(),
             },
         })?;

@@ -322,11 +322,7 @@ impl Serve {
 fn is_half(error: &anyhow::Error) -> bool {
     match error.downcast_ref() {
         Some(ServerError::Half { .. }) => true,
-        Some(ServerError::Volume { error, .. }) => match error {
-            OpenError::Missing { .. } | OpenError::Old(_) => true,
-            OpenError::CutShort { devices, .. } => *devices > 1,
-            _ => false,
-        },
+        Some(ServerError::Volume { error, .. }) => error.is_of_one_device(),
         _ => false,
     }
 }

@@ -63,7 +63,7 @@ impl<R: Reactors> Governing<R> {
             latency_us_seen: last
                 .and_then(|step| step.seen.latency.as_ref())
                 .and_then(|latency| latency.latency_us_mean),
-            latency_us_p99: histogram.and_then(|histogram| histogram.quantile_us(0.99)),
+            latency_us_p99: histogram.and_then(|histogram| histogram.shown_us(0.99)),
             baseline_us: insight.baseline_us,
             bound: self.governed.driver.bounds().first().map(ToString::to_string),
             bound_us: mean_limit_us(&self.governed.driver),

@@ -360,9 +360,7 @@ impl Application {
         self.stepped_utc_ns = clock.utc_ns();
         if let Some(sample) = &step.sample {
             self.sampled_at = Duration::try_from_secs_f64(sample.at.0).unwrap_or_default();
-            // In the first bucket it may be anything below its edge.
-            let histogram = sample.histogram.as_ref().filter(|h| !h.is_in_first_bucket(0.99));
-            self.latency_us_p99 = histogram.and_then(|h| h.quantile_us(0.99));
+            self.latency_us_p99 = sample.histogram.as_ref().and_then(|h| h.shown_us(0.99));
         }
         let at = Stamp { utc_ns: clock.utc_ns(), monotonic_ns: clock.now().as_nanos() as u64 };
         let turns_frequency = self.parts.groups.iter().map(|group| group.turns_frequency);
